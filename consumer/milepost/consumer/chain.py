@@ -1,0 +1,78 @@
+"""The digests that make a changed history show. docs/chain.md defines them to the byte; a test recomputes its example.
+
+A session's chain goes from event to event; a partition's digest goes over all of its records, quarantined ones too.
+Both depend on the log alone. A session's chain leaves out where the record stood, so that a log copied to a wider topic
+keeps its chains; the partition's digest holds it.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final
+
+from milepost.schemas import Envelope
+from milepost.schemas.wire import Headers
+
+START: Final = bytes(32)
+"""What stands before the first event."""
+
+# no field can hold it: texts are printable, and JSON has no raw control character but tab and line ends
+_SEPARATOR: Final = "\x1f"
+
+
+def canonical(event: Envelope, seq: int, outcome: str) -> bytes:
+    """The fields of a history row in their fixed order; what is absent is empty."""
+    fields = (
+        "1",
+        event.kind.value,
+        outcome,
+        str(seq),
+        event.tenant_id,
+        event.session_id,
+        event.event_id.hex(),
+        str(event.event_time),
+        event.source,
+        event.checkpoint_id or "",
+        event.parent_id or "",
+        event.run_id.hex() if event.run_id is not None else "",
+        str(event.step) if event.step is not None else "",
+        event.next_node or "",
+        event.reason or "",
+        event.framework_version or "",
+        str(event.schema_version) if event.schema_version is not None else "",
+        "true" if event.pinned else "false",
+        event.labels.decode() if event.labels is not None else "",
+        event.publisher_id.hex() if event.publisher_id is not None else "",
+        str(event.publisher_seq) if event.publisher_seq is not None else "",
+        event.traceparent or "",
+        event.tracestate or "",
+        event.extensions.decode() if event.extensions is not None else "",
+        str(event.size),
+        event.sha256.hex() if event.sha256 is not None else "",
+    )
+    return _SEPARATOR.join(fields).encode()
+
+
+def extend(chain: bytes, event: Envelope, seq: int, outcome: str) -> bytes:
+    """A session's chain after an event."""
+    return sha256(chain + canonical(event, seq, outcome)).digest()
+
+
+def extend_partition(digest: bytes, offset: int, log_time: int, content: bytes) -> bytes:
+    """A partition's digest after the record at an offset.
+
+    `log_time` is in microseconds; `content` is the session's chain after the event, or `raw_digest` of a quarantined one.
+    """
+    return sha256(digest + offset.to_bytes(8, "big") + log_time.to_bytes(8, "big", signed=True) + content).digest()
+
+
+def raw_digest(key: bytes | None, value: bytes | None, headers: Headers) -> bytes:
+    """Digest of a record as it stands in the log; each part follows its length, a null has the length -1."""
+    hashed = sha256()
+    parts = [key, value]
+    for name, content in headers:
+        parts += [name.encode("utf-8", "surrogateescape"), content]
+    for part in parts:
+        hashed.update((len(part) if part is not None else -1).to_bytes(8, "big", signed=True))
+        hashed.update(part or b"")
+    return hashed.digest()

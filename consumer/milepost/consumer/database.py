@@ -1,0 +1,118 @@
+"""Connections to Postgres, and what its errors mean for us."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, LiteralString
+
+import psycopg
+from psycopg import conninfo, errors
+from psycopg.rows import TupleRow
+
+from milepost.schemas import DatabaseUnavailable, InvalidSetting, MilepostError, WrongView
+
+Connection = psycopg.Connection[TupleRow]
+
+MINIMUM_SERVER: Final = 15_00_00
+CONNECT_TIMEOUT_SECONDS: Final = 10
+
+# what a retry of the same thing may mend: connection, resources, operator, locks, read-only server
+_PASSING: Final = ("08", "53", "57", "58", "40", "55", "25")
+# the schema or the privileges are not what this version needs
+_SCHEMA: Final = ("42", "3F")
+
+
+def connect(database: str, *, autocommit: bool = True, application: str = "milepost") -> Connection:
+    """A connection to the database of a conninfo.
+
+    Raises `DatabaseUnavailable` when it cannot be had now, `InvalidSetting` for a text that is no conninfo, and
+    `WrongView` for a server older than 15 or a database that is not UTF-8.
+    """
+    with translated(database):
+        parameters = parse(database)
+        parameters.setdefault("connect_timeout", str(CONNECT_TIMEOUT_SECONDS))
+        parameters.setdefault("application_name", application)
+        connection = psycopg.connect(conninfo.make_conninfo(**parameters), autocommit=autocommit)
+    try:
+        _check_server(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check_server(connection: Connection) -> None:
+    version = connection.info.server_version
+    if version < MINIMUM_SERVER:
+        raise WrongView(f"expected Postgres 15 or later, found {version // 10_000}.{version % 10_000}")
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise WrongView(
+            f"expected a database with the encoding UTF8, found {encoding}: a state could not keep its bytes; "
+            "create one with: create database milepost encoding 'UTF8' template template0"
+        )
+
+
+def parse(database: str) -> dict[str, str]:
+    """The parameters of a conninfo (URI or key=value). Raises `InvalidSetting` without repeating what may hold a password."""
+    try:
+        found = conninfo.conninfo_to_dict(database)
+    except psycopg.ProgrammingError:
+        raise InvalidSetting(
+            "database: expected a Postgres conninfo such as postgresql://user@host:5432/milepost, found something else"
+        ) from None
+    return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def shown(database: str) -> str:
+    """Where a conninfo points, without user or password."""
+    try:
+        found = parse(database)
+    except InvalidSetting:
+        return "the given database"
+    host = found.get("host", found.get("hostaddr", "the local socket"))
+    return f"{host}:{found.get('port', '5432')}/{found.get('dbname', '')}"
+
+
+@contextmanager
+def translated(database: str) -> Iterator[None]:
+    """Turn psycopg's errors into milepost's: what to retry, what to set up, and never a password in the text."""
+    try:
+        yield
+    except MilepostError:
+        raise
+    except errors.Error as error:
+        raise translate(error, database) from error
+
+
+def translate(error: psycopg.Error, database: str) -> MilepostError:
+    """The error of milepost that says what an error of psycopg means."""
+    state = error.sqlstate or ""
+    where = shown(database)
+    text = " ".join(str(error).split())
+    if state in ("42P01", "3F000") or (state == "42501" and "schema milepost" in text):
+        return WrongView(f"expected the schema milepost in {where}, found none ({text}); run: milepost setup")
+    if state == "3D000":
+        return WrongView(f"expected the database of {where} to exist, found none; create it, then run: milepost setup")
+    if state.startswith(_SCHEMA):
+        return WrongView(f"the database at {where} refused a statement of this version ({text}); run: milepost setup")
+    if isinstance(error, errors.OperationalError | errors.InterfaceError) or state.startswith(_PASSING):
+        return DatabaseUnavailable(f"Postgres at {where} could not do it now: {text}")
+    return MilepostError(f"Postgres at {where}: {text}")
+
+
+def is_record_at_fault(error: psycopg.Error) -> bool:
+    """Whether Postgres refused what a row holds (SQLSTATE classes 22, 23, 54), rather than failed to work."""
+    return (error.sqlstate or "").startswith(("22", "23", "54"))
+
+
+def has_schema(connection: Connection) -> bool:
+    """Whether the database holds a milepost view of any version."""
+    return scalar(connection, "select to_regclass('milepost.migrations') is not null") is True
+
+
+def scalar(connection: Connection, query: LiteralString, *parameters: object) -> object:
+    """The one value that a query gives, or None when it gives no row."""
+    row = connection.execute(query, parameters).fetchone()
+    return row[0] if row is not None else None

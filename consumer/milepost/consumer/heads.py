@@ -1,0 +1,79 @@
+"""Session heads: what must be known of a session to judge its next event. Read once, then kept while the partition is ours."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Collection, Iterable
+from typing import Final
+
+import msgspec
+
+from milepost.consumer.chain import START
+from milepost.consumer.retention import Live, Window
+
+SessionKey = tuple[str, str]
+"""Tenant and session."""
+
+CACHED_SESSIONS: Final = 20_000
+"""With 50 checkpoints in each window, about 150 MB at most."""
+
+
+class Head(msgspec.Struct):
+    """A session as its last event left it; the columns of `milepost.sessions`, and the window of retention."""
+
+    tenant_id: str
+    session_id: str
+    partition: int
+    last_seq: int = 0
+    newest_seq: int | None = None
+    newest_checkpoint_id: str | None = None
+    first_event_time: int = 0
+    last_event_time: int = 0
+    live_checkpoints: int = 0
+    live_bytes: int = 0
+    deleted_at: int | None = None
+    deleted_seq: int | None = None
+    max_event_id: bytes = b""
+    max_checkpoint_id: str = ""
+    chain: bytes = START
+    window: Window = msgspec.field(default_factory=deque)
+
+
+class HeadCache:
+    """The heads that were used last. What a failed transaction touched must be forgotten."""
+
+    def __init__(self, limit: int = CACHED_SESSIONS) -> None:
+        self._limit = limit
+        self._heads: OrderedDict[SessionKey, Head] = OrderedDict()
+
+    def get(self, key: SessionKey) -> Head | None:
+        """The head, or None when it has to be read."""
+        head = self._heads.get(key)
+        if head is not None:
+            self._heads.move_to_end(key)
+        return head
+
+    def keep(self, heads: Iterable[Head]) -> None:
+        """Remember heads as a committed transaction left them."""
+        for head in heads:
+            self._heads[head.tenant_id, head.session_id] = head
+        while len(self._heads) > self._limit:
+            self._heads.popitem(last=False)
+
+    def forget(self, keys: Iterable[SessionKey]) -> None:
+        """Forget heads that a transaction changed without committing."""
+        for key in keys:
+            self._heads.pop(key, None)
+
+    def forget_partitions(self, partitions: Collection[int]) -> None:
+        """Forget the sessions of partitions that are not ours any more."""
+        self.forget([key for key, head in self._heads.items() if head.partition in partitions])
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._heads.clear()
+
+
+def live(row: tuple[int, int, int, bool]) -> Live:
+    """From a row of seq, size, log time and pinned."""
+    return Live(*row)

@@ -1,0 +1,66 @@
+"""Clients of Kafka for the consumer's side, and what its errors mean for us."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from milepost.schemas import InvalidSetting, KafkaUnavailable
+
+logger = logging.getLogger(__name__)
+
+ANSWER_SECONDS: Final = 15.0
+_Result = TypeVar("_Result")
+
+
+def settings(bootstrap_servers: str, client: str) -> dict[str, str | int | float | bool]:
+    """What every client of ours has in common. Raises `InvalidSetting` for an address that is none."""
+    for server in bootstrap_servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        if not host or not port.isdecimal():
+            raise InvalidSetting(f"kafka: expected HOST:PORT, found {server.strip()!r}")
+    return {"bootstrap.servers": bootstrap_servers, "client.id": client, "socket.timeout.ms": 10_000, "log_level": 0}
+
+
+def admin(bootstrap_servers: str) -> AdminClient:
+    """An admin client. Keep it while its calls run: a collected one fails them."""
+    options: dict[str, Any] = {**settings(bootstrap_servers, "milepost-admin"), "error_cb": log_error}
+    return AdminClient(options)
+
+
+def log_error(error: KafkaError) -> None:
+    """What librdkafka reports beside the calls: it retries by itself, so it is for the log alone."""
+    logger.info("kafka: %s", error.str())
+
+
+@contextmanager
+def translated(bootstrap_servers: str) -> Iterator[None]:
+    """Turn librdkafka's errors into `KafkaUnavailable`, naming the servers."""
+    try:
+        yield
+    except KafkaException as error:
+        raise KafkaUnavailable(f"Kafka at {bootstrap_servers} could not do it now: {reason(error)}") from error
+
+
+def reason(error: KafkaException) -> str:
+    """One line of what librdkafka said."""
+    detail = error.args[0] if error.args else error
+    return detail.str() if isinstance(detail, KafkaError) else str(detail)
+
+
+def code(error: KafkaException) -> int | None:
+    """librdkafka's error code, when there is one."""
+    detail = error.args[0] if error.args else None
+    return detail.code() if isinstance(detail, KafkaError) else None
+
+
+def only(futures: Mapping[Any, Future[_Result]], seconds: float = ANSWER_SECONDS) -> _Result:
+    """The result of the one call of an admin request."""
+    (future,) = futures.values()
+    return future.result(seconds)

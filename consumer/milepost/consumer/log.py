@@ -1,0 +1,116 @@
+"""Which log it is: the identity a view remembers, the settings a topic must have, and how one is created."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+
+from milepost.consumer.kafka import ANSWER_SECONDS, code, only, reason, translated
+from milepost.schemas import KafkaUnavailable, WrongLog
+from milepost.schemas.wire import MAX_RECORD_BYTES, TOPIC_CONFIG
+
+_UNKNOWN: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001
+
+
+class LogIdentity(msgspec.Struct, frozen=True):
+    """What tells one log from every other: a topic created again under its name has another id."""
+
+    cluster_id: str
+    topic: str
+    topic_id: str
+    partitions: int
+
+    def __str__(self) -> str:
+        return f"topic {self.topic} (id {self.topic_id}, {self.partitions} partitions) of cluster {self.cluster_id}"
+
+
+def identify(client: AdminClient, servers: str, topic: str) -> LogIdentity:
+    """The identity of a topic. Raises `WrongLog` when there is no such topic, `KafkaUnavailable` when nobody answers."""
+    with translated(servers):
+        cluster = client.describe_cluster(request_timeout=ANSWER_SECONDS).result(ANSWER_SECONDS)
+        try:
+            found = only(client.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS))
+        except KafkaException as error:
+            if code(error) not in _UNKNOWN:
+                raise
+            raise WrongLog(
+                f"expected the topic {topic} in Kafka at {servers}, found none; run: milepost setup"
+            ) from None
+    return LogIdentity(str(cluster.cluster_id), topic, str(found.topic_id), len(found.partitions))
+
+
+def ends(client: AdminClient, servers: str, log: LogIdentity) -> dict[int, int]:
+    """Where each partition ends: the offset the next record will get."""
+    return _offsets(client, servers, log, OffsetSpec.latest())
+
+
+def beginnings(client: AdminClient, servers: str, log: LogIdentity) -> dict[int, int]:
+    """Where each partition begins: 0, unless somebody removed records."""
+    return _offsets(client, servers, log, OffsetSpec.earliest())
+
+
+def _offsets(client: AdminClient, servers: str, log: LogIdentity, spec: OffsetSpec) -> dict[int, int]:
+    wanted = {TopicPartition(log.topic, partition): spec for partition in range(log.partitions)}
+    with translated(servers):
+        futures = client.list_offsets(wanted, request_timeout=ANSWER_SECONDS)
+        return {key.partition: future.result(ANSWER_SECONDS).offset for key, future in futures.items()}
+
+
+def create_topic(client: AdminClient, servers: str, topic: str, partitions: int, replication_factor: int) -> bool:
+    """Create the topic with the designed settings; False when it is there already. Waits until it can be described."""
+    new = NewTopic(topic, partitions, replication_factor, config=dict(TOPIC_CONFIG))
+    try:
+        only(client.create_topics([new], operation_timeout=ANSWER_SECONDS))
+    except KafkaException as error:
+        if code(error) == KafkaError.TOPIC_ALREADY_EXISTS:
+            return False
+        if code(error) in (
+            KafkaError.INVALID_REPLICATION_FACTOR,
+            KafkaError.INVALID_PARTITIONS,
+            KafkaError.TOPIC_EXCEPTION,
+        ):
+            raise WrongLog(f"Kafka at {servers} refused the topic {topic}: {reason(error)}") from error
+        raise KafkaUnavailable(f"Kafka at {servers} could not create the topic {topic}: {reason(error)}") from error
+    _wait_until_described(client, servers, topic, partitions)
+    return True
+
+
+def _wait_until_described(client: AdminClient, servers: str, topic: str, partitions: int) -> None:
+    """Metadata reaches each broker a little after the creation."""
+    limit = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            if identify(client, servers, topic).partitions == partitions:
+                return
+        except WrongLog:
+            if time.monotonic() > limit:
+                raise
+        time.sleep(0.05)
+
+
+def check_topic(client: AdminClient, servers: str, topic: str) -> None:
+    """Raise `WrongLog` for each setting of the topic that would break a promise, naming all of them."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    with translated(servers):
+        found = only(client.describe_configs([resource], request_timeout=ANSWER_SECONDS))
+    settings = {name: entry.value for name, entry in found.items()}
+    if problems := topic_problems(settings):
+        raise WrongLog(f"the topic {topic} would break a promise: {'; '.join(problems)}; alter it, then run this again")
+
+
+def topic_problems(settings: Mapping[str, str | None]) -> list[str]:
+    """What of a topic's settings would lose records, refuse them, or take a publisher's clock for the log's."""
+    problems = [
+        f"{name}: expected {expected}, found {settings.get(name)}"
+        for name, expected in TOPIC_CONFIG.items()
+        if name != "max.message.bytes" and settings.get(name) != expected
+    ]
+    largest = settings.get("max.message.bytes") or "0"
+    if int(largest) < MAX_RECORD_BYTES:
+        problems.append(f"max.message.bytes: expected {MAX_RECORD_BYTES} or more, found {largest}")
+    return problems

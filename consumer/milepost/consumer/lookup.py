@@ -1,0 +1,96 @@
+"""What a batch must know before it can be planned: heads, windows, ids seen before, policies. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from milepost.consumer import queries
+from milepost.consumer.database import Connection, scalar
+from milepost.consumer.heads import Head, HeadCache, SessionKey
+from milepost.consumer.plan import CheckpointKey, EventKey, Known
+from milepost.consumer.records import LogRecord
+from milepost.consumer.retention import Live, Policies, policies_of
+from milepost.consumer.rules import Seen
+
+
+def load_policies(connection: Connection) -> Policies:
+    """The retention policies as they are now."""
+    statements = queries.load("materialize")
+    version = scalar(connection, statements["policies_version"])
+    rows = connection.execute(statements["policies"]).fetchall()
+    return policies_of(int(str(version)), [(row[0], row[1], row[2], row[3], row[4]) for row in rows])
+
+
+def load_heads(
+    connection: Connection, cache: HeadCache, keys: set[SessionKey], records: Sequence[LogRecord]
+) -> dict[SessionKey, Head]:
+    """The head of each session of a batch: cached, stored, or new."""
+    heads = {key: head for key in keys if (head := cache.get(key)) is not None}
+    if missing := [key for key in keys if key not in heads]:
+        stored = _stored_heads(connection, missing)
+        heads.update(stored)
+        for record in records:
+            if (event := record.event) is not None and (key := (event.tenant_id, event.session_id)) not in heads:
+                heads[key] = Head(*key, record.partition)
+    return heads
+
+
+def _stored_heads(connection: Connection, keys: list[SessionKey]) -> dict[SessionKey, Head]:
+    statements = queries.load("materialize")
+    names = _columns(keys)
+    rows = connection.execute(statements["heads"], names, binary=True).fetchall()
+    heads = {(row[0], row[1]): Head(*row) for row in rows}
+    if any(head.live_checkpoints for head in heads.values()):
+        for tenant_id, session_id, *live in connection.execute(statements["windows"], names, binary=True):
+            heads[tenant_id, session_id].window.append(Live(*live))
+    return heads
+
+
+def load_known(connection: Connection, heads: dict[SessionKey, Head], records: Sequence[LogRecord]) -> Known:
+    """What the database knows of the ids that the batch may repeat.
+
+    An id above the greatest one of its session is new, so that in the common case nothing is asked.
+    """
+    event_keys, checkpoint_keys = _candidates(heads, records)
+    statements = queries.load("materialize")
+    events: dict[EventKey, Seen] = {}
+    checkpoints: dict[CheckpointKey, Seen] = {}
+    if event_keys:
+        columns = [*_columns([key for key, _ in event_keys]), [event_id.hex() for _, event_id in event_keys]]
+        for tenant_id, session_id, event_id, *seen in connection.execute(statements["known_events"], columns):
+            events[(tenant_id, session_id), event_id] = Seen(*seen)
+    if checkpoint_keys:
+        columns = [
+            *_columns([key for key, _ in checkpoint_keys]),
+            [checkpoint_id for _, checkpoint_id in checkpoint_keys],
+        ]
+        for tenant_id, session_id, checkpoint_id, *seen in connection.execute(statements["known_checkpoints"], columns):
+            checkpoints[(tenant_id, session_id), checkpoint_id] = Seen(*seen)
+    return Known(events, checkpoints)
+
+
+def _candidates(
+    heads: dict[SessionKey, Head], records: Sequence[LogRecord]
+) -> tuple[list[EventKey], list[CheckpointKey]]:
+    """Ids at or below the greatest one that stands before them. Sessions without stored events have none to ask for."""
+    greatest: dict[SessionKey, tuple[bytes, str]] = {}
+    events: list[EventKey] = []
+    checkpoints: list[CheckpointKey] = []
+    for record in records:
+        if (event := record.event) is None:
+            continue
+        key = (event.tenant_id, event.session_id)
+        head = heads[key]
+        if not head.last_seq:
+            continue
+        event_id, checkpoint_id = greatest.get(key) or (head.max_event_id, head.max_checkpoint_id)
+        if event.event_id <= event_id:
+            events.append((key, event.event_id))
+        if event.checkpoint_id is not None and event.checkpoint_id <= checkpoint_id:
+            checkpoints.append((key, event.checkpoint_id))
+        greatest[key] = (max(event_id, event.event_id), max(checkpoint_id, event.checkpoint_id or ""))
+    return events, checkpoints
+
+
+def _columns(keys: Sequence[SessionKey]) -> list[list[str]]:
+    return [[tenant_id for tenant_id, _ in keys], [session_id for _, session_id in keys]]

@@ -1,0 +1,232 @@
+"""The promise: one transaction moves a batch's rows, history, heads, retention and the partitions' positions together.
+
+The position is moved by compare-and-set on the stored one, first of all: who has lost a partition changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NoReturn
+
+import msgspec
+import psycopg
+
+from milepost.consumer import queries
+from milepost.consumer.database import Connection, connect, translate
+from milepost.consumer.heads import HeadCache, SessionKey
+from milepost.consumer.lookup import load_heads, load_known, load_policies
+from milepost.consumer.plan import Plan, moves_of
+from milepost.consumer.records import LogRecord
+from milepost.consumer.retention import Policies
+from milepost.consumer.rules import Outcome
+from milepost.consumer.write import RefusedRowError, write_plan
+from milepost.schemas import Fenced, InvalidRecord, Reason
+
+logger = logging.getLogger(__name__)
+
+_WRITER_SETTINGS: Final = {
+    # every statement finds its rows by index; a plan made while the tables were empty must not scan them later
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    # a bitmap scan leaves dead index entries unmarked, and each prune would walk them again (docs/performance.md)
+    "enable_bitmapscan": "off",
+    "jit": "off",
+}
+_LINES_TRUSTED: Final = 4
+"""How many refused rows of a batch are found by Postgres' own line number before the batch is halved instead."""
+
+
+class Applied(msgspec.Struct):
+    """What a batch did."""
+
+    outcomes: dict[Outcome, int]
+    quarantined: int
+    written: int
+    """Checkpoints inserted; those pruned in the same batch never were."""
+    transactions: int
+    """Transactions begun: one, unless Postgres refused a record."""
+
+    def __iadd__(self, other: Applied) -> Applied:
+        for outcome, count in other.outcomes.items():
+            self.outcomes[outcome] = self.outcomes.get(outcome, 0) + count
+        self.quarantined += other.quarantined
+        self.written += other.written
+        self.transactions += other.transactions
+        return self
+
+
+class Materializer:
+    """Writes batches of one log into one database. Not for several threads.
+
+    After any error the positions are unknown: call `take` again before the next `apply`.
+    """
+
+    def __init__(self, database: str, topic: str) -> None:
+        self._database = database
+        self._topic = topic
+        self._connection: Connection | None = None
+        self._heads = HeadCache()
+        self._policies: Policies | None = None
+        self._positions: dict[int, tuple[int, bytes]] = {}
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """The next offset of each partition that was taken."""
+        return {partition: offset for partition, (offset, _) in self._positions.items()}
+
+    def connection(self) -> Connection:
+        """The connection, made anew when the last one is gone. It acts as `milepost_writer` where it may."""
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self._database, application="milepost-consumer")
+            _become_writer(self._connection)
+        return self._connection
+
+    def take(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Read where these partitions stand, and forget what was known of their sessions. Returns their next offsets."""
+        wanted = list(partitions)
+        self._heads.forget_partitions(wanted)
+        with self._translated():
+            connection = self.connection()
+            self._policies = load_policies(connection)
+            rows = connection.execute(queries.load("materialize")["positions"], [wanted]).fetchall()
+        self._positions.update({partition: (offset, digest) for partition, offset, digest in rows})
+        return {partition: offset for partition, offset, _ in rows}
+
+    def release(self, partitions: Iterable[int]) -> None:
+        """Forget partitions that belong to another consumer now."""
+        gone = set(partitions)
+        self._heads.forget_partitions(gone)
+        for partition in gone:
+            self._positions.pop(partition, None)
+
+    def apply(self, records: Sequence[LogRecord]) -> Applied:
+        """Apply records, each partition's in log order from its next offset, all in one transaction.
+
+        A record that Postgres refuses goes to the quarantine and the others are applied all the same.
+        Raises `Fenced` when another consumer moved a position, `DatabaseUnavailable` for what may work later.
+        """
+        lines_trusted = _LINES_TRUSTED
+        transactions = 0
+        while True:
+            try:
+                applied = self._write(records)
+            except RefusedRowError as refused:
+                transactions += 1
+                if refused.record is None or not lines_trusted:
+                    applied = self._halve(records, refused)
+                    applied.transactions += transactions
+                    return applied
+                lines_trusted -= 1
+                records = [_refused(record, refused) if record is refused.record else record for record in records]
+            else:
+                applied.transactions += transactions
+                return applied
+
+    def skip_to(self, offsets: Mapping[int, int]) -> None:
+        """Move positions over offsets at which the log holds no record for us (transaction markers).
+
+        Raises `Fenced` when another consumer moved a position.
+        """
+        moves = [(partition, self._positions[partition][0], offset) for partition, offset in offsets.items()]
+        with self._translated():
+            rows = self.connection().execute(
+                queries.load("materialize")["skip_positions"], [list(column) for column in zip(*moves, strict=True)]
+            )
+            moved = {row[0] for row in rows}
+        if lost := offsets.keys() - moved:
+            self.release(lost)
+            raise Fenced(frozenset(lost))
+        for partition, _, offset in moves:
+            self._positions[partition] = (offset, self._positions[partition][1])
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def _halve(self, records: Sequence[LogRecord], refused: RefusedRowError) -> Applied:
+        """Find a refused record that Postgres did not point at: each half is a batch of its own."""
+        if len(records) == 1:
+            return self._write([_refused(records[0], refused)])
+        middle = len(records) // 2
+        applied = self.apply(records[:middle])
+        applied += self.apply(records[middle:])
+        return applied
+
+    def _write(self, records: Sequence[LogRecord]) -> Applied:
+        keys = {(record.event.tenant_id, record.event.session_id) for record in records if record.event is not None}
+        try:
+            with self._translated():
+                return self._write_in_transaction(records, keys)
+        except BaseException:
+            self._heads.forget(keys)
+            raise
+
+    def _write_in_transaction(self, records: Sequence[LogRecord], keys: set[SessionKey]) -> Applied:
+        connection = self.connection()
+        policies = self._policies or load_policies(connection)
+        heads = load_heads(connection, self._heads, keys, records)
+        known = load_known(connection, heads, records)
+        plan = Plan(heads, known, policies, moves_of(records, self._positions))
+        for record in records:
+            plan.add(record)
+        with connection.transaction():
+            version = write_plan(connection, plan, heads, self._topic)
+        self._heads.keep(heads.values())
+        for partition, move in plan.moves.items():
+            self._positions[partition] = (move.next_offset, move.digest)
+        self._policies = policies if version == policies.version else None
+        return _applied(plan)
+
+    def _translated(self) -> _Translated:
+        return _Translated(self)
+
+    def fail(self, error: psycopg.Error) -> NoReturn:
+        """Raise what an error of psycopg means. The connection is dropped: it may be broken, or read-only after a failover."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        raise translate(error, self._database) from error
+
+
+class _Translated:
+    """Errors of psycopg become ours."""
+
+    def __init__(self, materializer: Materializer) -> None:
+        self._materializer = materializer
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, psycopg.Error):
+            self._materializer.fail(error)
+
+
+def _refused(record: LogRecord, refused: RefusedRowError) -> LogRecord:
+    return msgspec.structs.replace(
+        record,
+        event=None,
+        fault=InvalidRecord(Reason.REFUSED_BY_POSTGRES, f"Postgres refused the row: {refused.detail}"),
+    )
+
+
+def _applied(plan: Plan) -> Applied:
+    outcomes: dict[Outcome, int] = {}
+    for move in plan.moves.values():
+        for outcome, count in move.outcomes.items():
+            outcomes[outcome] = outcomes.get(outcome, 0) + count
+    return Applied(outcomes, len(plan.quarantine), len(plan.inserts), 1)
+
+
+def _become_writer(connection: Connection) -> None:
+    """Act with the writer's privileges alone: it cannot update or delete history."""
+    may = connection.execute(
+        "select pg_has_role(current_user, oid, 'member') from pg_roles where rolname = 'milepost_writer' and rolbypassrls"
+    ).fetchone()
+    if may is not None and may[0]:
+        connection.execute("set role milepost_writer")
+    for name, value in _WRITER_SETTINGS.items():
+        connection.execute("select set_config(%s, %s, false)", [name, value])

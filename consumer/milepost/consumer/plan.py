@@ -1,0 +1,191 @@
+"""What a batch does to the view, worked out before anything is written.
+
+Events that a batch both brings and removes again, by retention or deletion, are never written; their history is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from milepost.consumer.chain import extend, extend_partition, raw_digest
+from milepost.consumer.heads import Head, SessionKey
+from milepost.consumer.records import LogRecord
+from milepost.consumer.retention import Live, Policies
+from milepost.consumer.rules import Outcome, Seen, judge, may_repeat_checkpoint, may_repeat_event
+from milepost.schemas import Envelope, Kind
+
+EventKey = tuple[SessionKey, bytes]
+CheckpointKey = tuple[SessionKey, str]
+
+
+class HistoryRow(msgspec.Struct, gc=False):
+    """An event and what became of it."""
+
+    record: LogRecord
+    event: Envelope
+    seq: int
+    outcome: Outcome
+    chain: bytes
+
+
+class Removal(msgspec.Struct, gc=False):
+    """Checkpoints of a session to delete, by seq: those above `low` up to `high`. Pinned ones only when `all_of_them`."""
+
+    low: int
+    high: int
+    all_of_them: bool
+
+
+class PartitionMove(msgspec.Struct):
+    """How a batch moves a partition: where it must stand before, where it stands after, and what is added to its totals."""
+
+    expected: int
+    next_offset: int
+    digest: bytes
+    log_time: int = 0
+    events: int = 0
+    quarantined: int = 0
+    state_bytes: int = 0
+    outcomes: dict[Outcome, int] = msgspec.field(default_factory=dict)
+
+
+class PublisherMove(msgspec.Struct):
+    """What a batch brought from one publisher instance in one partition."""
+
+    source: str
+    events: int
+    highest_seq: int
+    first_seen: int
+    last_seen: int
+
+
+class Known(msgspec.Struct):
+    """What the database knows of the ids that a batch may repeat."""
+
+    events: dict[EventKey, Seen]
+    checkpoints: dict[CheckpointKey, Seen]
+
+
+class Plan:
+    """The rows of a batch. Feed it records in log order with `add`; the heads given to it are changed."""
+
+    def __init__(
+        self, heads: Mapping[SessionKey, Head], known: Known, policies: Policies, moves: dict[int, PartitionMove]
+    ) -> None:
+        self._heads = heads
+        self._known = known
+        self._policies = policies
+        self.history: list[HistoryRow] = []
+        self.inserts: dict[tuple[SessionKey, int], HistoryRow] = {}
+        self.removals: dict[SessionKey, Removal] = {}
+        self.quarantine: list[LogRecord] = []
+        self.publishers: dict[tuple[bytes, int], PublisherMove] = {}
+        self.moves = moves
+        self._first_seq: dict[SessionKey, int] = {}
+
+    def add(self, record: LogRecord) -> None:
+        """Take the next record."""
+        move = self.moves[record.partition]
+        if record.event is None:
+            self.quarantine.append(record)
+            move.quarantined += 1
+            content = raw_digest(record.key, record.value, record.headers)
+        else:
+            content = self._add_event(record, record.event, move)
+        move.events += 1
+        move.next_offset = record.offset + 1
+        move.log_time = record.log_time
+        move.digest = extend_partition(move.digest, record.offset, record.log_time, content)
+
+    def _add_event(self, record: LogRecord, event: Envelope, move: PartitionMove) -> bytes:
+        key = (event.tenant_id, event.session_id)
+        head = self._heads[key]
+        seq = head.last_seq + 1
+        self._first_seq.setdefault(key, seq)
+        outcome = self._judge(head, key, event, seq)
+        head.chain = extend(head.chain, event, seq, outcome.value)
+        row = HistoryRow(record, event, seq, outcome, head.chain)
+        self.history.append(row)
+        if not head.last_seq:
+            head.first_event_time = event.event_time
+        head.last_seq = seq
+        head.last_event_time = event.event_time
+        if outcome is Outcome.APPLIED:
+            if event.kind is Kind.CHECKPOINT_CREATED:
+                self._create(head, key, row)
+            else:
+                self._delete(head, key, row)
+        move.outcomes[outcome] = move.outcomes.get(outcome, 0) + 1
+        move.state_bytes += event.size
+        if event.publisher_id is not None and event.publisher_seq is not None and outcome is not Outcome.DUPLICATE:
+            self._count_publisher(record, event, event.publisher_id, event.publisher_seq)
+        return head.chain
+
+    def _judge(self, head: Head, key: SessionKey, event: Envelope, seq: int) -> Outcome:
+        """Judge the event, then remember its ids for those that follow in the batch."""
+        event_key = (key, event.event_id)
+        same_event = self._known.events.get(event_key) if may_repeat_event(head, event) else None
+        same_checkpoint = None
+        if event.checkpoint_id is not None and may_repeat_checkpoint(head, event):
+            same_checkpoint = self._known.checkpoints.get((key, event.checkpoint_id))
+        outcome = judge(head, event, same_event, same_checkpoint)
+        seen = Seen.of(event, seq)
+        if same_event is None:
+            self._known.events[event_key] = seen
+        head.max_event_id = max(head.max_event_id, event.event_id)
+        if outcome is Outcome.APPLIED and event.checkpoint_id is not None:
+            self._known.checkpoints[key, event.checkpoint_id] = seen
+            head.max_checkpoint_id = max(head.max_checkpoint_id, event.checkpoint_id)
+        return outcome
+
+    def _create(self, head: Head, key: SessionKey, row: HistoryRow) -> None:
+        event = row.event
+        self.inserts[key, row.seq] = row
+        head.newest_seq, head.newest_checkpoint_id = row.seq, event.checkpoint_id
+        head.live_checkpoints += 1
+        head.live_bytes += event.size
+        head.window.append(Live(row.seq, event.size, row.record.log_time, event.pinned))
+        for live in self._policies.of(*key).prune(head.window):
+            head.live_checkpoints -= 1
+            head.live_bytes -= live.size
+            if self.inserts.pop((key, live.seq), None) is None:
+                self._remove(key, live.seq)
+
+    def _remove(self, key: SessionKey, seq: int) -> None:
+        removal = self.removals.get(key)
+        if removal is None:
+            self.removals[key] = Removal(seq - 1, seq, all_of_them=False)
+        else:
+            removal.high = max(removal.high, seq)
+
+    def _delete(self, head: Head, key: SessionKey, row: HistoryRow) -> None:
+        if head.live_checkpoints:
+            for seq in range(self._first_seq[key], row.seq):
+                self.inserts.pop((key, seq), None)
+            self.removals[key] = Removal(0, row.seq, all_of_them=True)
+        head.window.clear()
+        head.newest_seq = head.newest_checkpoint_id = None
+        head.live_checkpoints = head.live_bytes = 0
+        head.deleted_at, head.deleted_seq = row.event.event_time, row.seq
+
+    def _count_publisher(self, record: LogRecord, event: Envelope, publisher_id: bytes, publisher_seq: int) -> None:
+        key = (publisher_id, record.partition)
+        move = self.publishers.get(key)
+        if move is None:
+            self.publishers[key] = PublisherMove(event.source, 1, publisher_seq, record.log_time, record.log_time)
+        else:
+            move.events += 1
+            move.highest_seq = max(move.highest_seq, publisher_seq)
+            move.last_seen = record.log_time
+
+
+def moves_of(records: Sequence[LogRecord], positions: Mapping[int, tuple[int, bytes]]) -> dict[int, PartitionMove]:
+    """The moves of a batch before its first record, from each partition's next offset and digest."""
+    partitions = {record.partition for record in records}
+    return {
+        partition: PartitionMove(offset, offset, digest)
+        for partition, (offset, digest) in positions.items()
+        if partition in partitions
+    }

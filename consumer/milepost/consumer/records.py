@@ -1,0 +1,64 @@
+"""A record of the log as the consumer holds it: where it stood, what it is, or why it is no event."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from milepost.schemas import Envelope, InvalidRecord, Reason, decode
+from milepost.schemas.wire import Headers
+
+
+class Message(Protocol):
+    """What is used of confluent_kafka's message."""
+
+    def partition(self) -> int | None: ...
+    def offset(self) -> int | None: ...
+    def timestamp(self) -> tuple[int, int]: ...
+    def key(self) -> bytes | str | None: ...
+    def value(self) -> bytes | str | None: ...
+    def headers(self) -> object: ...
+
+
+class LogRecord(msgspec.Struct, gc=False):
+    """One record, with its event or the reason why it has none."""
+
+    partition: int
+    offset: int
+    log_time: int
+    """When the log took it, microseconds since 1970 UTC."""
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    event: Envelope | None
+    fault: InvalidRecord | None = None
+
+    @property
+    def size(self) -> int:
+        """The bytes of the value."""
+        return len(self.value) if self.value is not None else 0
+
+
+def from_parts(
+    partition: int, offset: int, log_time: int, key: bytes | None, value: bytes | None, headers: Headers | None
+) -> LogRecord:
+    """A record from what the log holds of it; `log_time` in microseconds."""
+    try:
+        return LogRecord(partition, offset, log_time, key, value, headers or (), decode(key, value, headers))
+    except InvalidRecord as fault:
+        return LogRecord(partition, offset, log_time, key, value, headers or (), None, fault)
+
+
+def from_message(message: Message) -> LogRecord:
+    """A record from a Kafka message without error."""
+    fault = None
+    try:
+        headers = message.headers() or ()
+    except (UnicodeDecodeError, ValueError) as error:
+        headers, fault = (), InvalidRecord(Reason.UNREADABLE_HEADERS, f"expected header names in UTF-8, found: {error}")
+    partition, offset, log_time = message.partition(), message.offset(), message.timestamp()[1] * 1_000
+    key, value = message.key(), message.value()
+    if fault is not None:
+        return LogRecord(partition, offset, log_time, key, value, (), None, fault)  # type: ignore[arg-type]
+    return from_parts(partition, offset, log_time, key, value, headers)  # type: ignore[arg-type]

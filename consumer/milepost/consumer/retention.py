@@ -1,0 +1,80 @@
+"""Retention: which checkpoints of a session stay. A function of the log and the policies alone."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+DEFAULT_NEWEST: Final = 50
+
+
+class Live(msgspec.Struct, frozen=True, gc=False):
+    """What retention needs to know of a live checkpoint."""
+
+    seq: int
+    size: int
+    """Bytes of the state."""
+    log_time: int
+    """When the log took it, microseconds since 1970 UTC."""
+    pinned: bool
+
+
+Window = deque[Live]
+"""The newest live checkpoints of a session, oldest first. Pinned ones leave it like others, but are not removed."""
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """How much of a session stays. Whatever the limits, the newest checkpoint does, and so do pinned ones."""
+
+    newest: int = DEFAULT_NEWEST
+    """How many of the newest checkpoints stay."""
+    max_age: int | None = None
+    """Microseconds before the session's newest checkpoint, by the log's time."""
+    max_bytes: int | None = None
+    """What the states of the window may add up to."""
+
+    def prune(self, window: Window) -> list[Live]:
+        """Take what does not stay out of the window and return what is to be removed, oldest first."""
+        if len(window) <= self.newest and self.max_age is None and self.max_bytes is None:
+            return []
+        total = sum(live.size for live in window) if self.max_bytes is not None else 0
+        removed = []
+        while len(window) > 1 and self._is_over(window, total):
+            oldest = window.popleft()
+            total -= oldest.size
+            if not oldest.pinned:
+                removed.append(oldest)
+        return removed
+
+    def _is_over(self, window: Window, total: int) -> bool:
+        if len(window) > self.newest:
+            return True
+        if self.max_age is not None and window[0].log_time < window[-1].log_time - self.max_age:
+            return True
+        return self.max_bytes is not None and total > self.max_bytes
+
+
+class Policies:
+    """The policies of a view at one moment: the narrowest that fits a session holds."""
+
+    def __init__(self, version: int, policies: Mapping[tuple[str | None, str | None], Policy]) -> None:
+        self.version = version
+        self._policies = dict(policies)
+        self._default = self._policies.get((None, None), Policy())
+        self.has_overrides = len(self._policies) > 1
+        self.newest_anywhere = max((policy.newest for policy in self._policies.values()), default=DEFAULT_NEWEST)
+
+    def of(self, tenant_id: str, session_id: str) -> Policy:
+        """The session's own policy, else its tenant's, else the default."""
+        if not self.has_overrides:
+            return self._default
+        found = self._policies.get((tenant_id, session_id)) or self._policies.get((tenant_id, None))
+        return found or self._default
+
+
+def policies_of(version: int, rows: Iterable[tuple[str | None, str | None, int, int | None, int | None]]) -> Policies:
+    """The policies in rows of tenant, session, newest, max_age in microseconds, max_bytes."""
+    return Policies(version, {(row[0], row[1]): Policy(row[2], row[3], row[4]) for row in rows})

@@ -1,0 +1,313 @@
+create schema if not exists milepost;
+
+comment on schema milepost is
+    'A view of the log in Kafka: it can be dropped and rebuilt by milepost replay.';
+
+create type milepost.event_kind as enum ('checkpoint-created', 'session-deleted');
+
+create type milepost.event_outcome as enum ('applied', 'duplicate', 'stale', 'conflict');
+
+-- times travel as microseconds since 1970; in two parts, since interval arithmetic goes through double precision
+create function milepost.at(microseconds bigint) returns timestamptz
+    language sql immutable strict parallel safe
+return timestamptz '1970-01-01 00:00:00+00'
+    + (microseconds / 1000000) * interval '1 second'
+    + (microseconds % 1000000) * interval '1 microsecond';
+
+create function milepost.microseconds(moment timestamptz) returns bigint
+    language sql immutable strict parallel safe
+return (extract(epoch from moment) * 1000000)::bigint;
+-- what this view is; one row
+create table milepost.view (
+    only_row    boolean     primary key default true check (only_row),
+    view_id     uuid        not null default gen_random_uuid(),
+    recorded_at timestamptz not null default now()
+);
+
+comment on column milepost.view.view_id is 'Names the consumer group of this view: two views never share partitions.';
+
+insert into milepost.view default values;
+-- one row per partition of the log: how far the view is, and which log it is a view of
+create table milepost.partitions (
+    partition   integer primary key check (partition >= 0),
+    cluster_id  text    collate "C" not null,
+    topic       text    collate "C" not null,
+    topic_id    text    collate "C" not null,
+    next_offset bigint  not null default 0 check (next_offset >= 0),
+    log_time    timestamptz,
+    events      bigint  not null default 0,
+    applied     bigint  not null default 0,
+    duplicates  bigint  not null default 0,
+    stale       bigint  not null default 0,
+    conflicts   bigint  not null default 0,
+    quarantined bigint  not null default 0,
+    state_bytes bigint  not null default 0,
+    digest      bytea   not null default '\x0000000000000000000000000000000000000000000000000000000000000000'::bytea,
+    recorded_at timestamptz not null default now()
+) with (fillfactor = 50);
+
+comment on column milepost.partitions.next_offset is
+    'Every record below it is in the view. Moved by compare-and-set in the transaction that writes the rows.';
+comment on column milepost.partitions.log_time is 'The log''s time of the last record below next_offset.';
+comment on column milepost.partitions.digest is 'Running digest over all records below next_offset: docs/chain.md.';
+-- one row per session: its head
+create table milepost.sessions (
+    tenant_id            text        collate "C" not null,
+    session_id           text        collate "C" not null,
+    partition            integer     not null,
+    last_seq             bigint      not null check (last_seq > 0),
+    newest_seq           bigint,
+    newest_checkpoint_id text        collate "C",
+    first_event_time     timestamptz not null,
+    last_event_time      timestamptz not null,
+    live_checkpoints     bigint      not null check (live_checkpoints >= 0),
+    live_bytes           bigint      not null check (live_bytes >= 0),
+    deleted_at           timestamptz,
+    deleted_seq          bigint,
+    max_event_id         uuid        not null,
+    max_checkpoint_id    text        collate "C",
+    chain                bytea       not null,
+    primary key (tenant_id, session_id)
+) with (fillfactor = 70);
+
+comment on column milepost.sessions.newest_seq is 'The seq of the newest live checkpoint; null when there is none.';
+comment on column milepost.sessions.deleted_at is
+    'The latest deletion''s own time: events made before it that arrive after it are stale.';
+comment on column milepost.sessions.max_event_id is
+    'The greatest event id seen. An id above it is new for certain, so that only others need a look into history.';
+comment on column milepost.sessions.max_checkpoint_id is 'The greatest checkpoint id seen, byte-wise; used likewise.';
+-- one row per live checkpoint
+create table milepost.checkpoints (
+    tenant_id         text        collate "C" not null,
+    session_id        text        collate "C" not null,
+    seq               bigint      not null check (seq > 0),
+    checkpoint_id     text        collate "C" not null,
+    event_id          uuid        not null,
+    parent_id         text        collate "C",
+    run_id            uuid,
+    step              bigint,
+    next_node         text,
+    created_at        timestamptz not null,
+    framework_version text,
+    schema_version    bigint,
+    labels            jsonb,
+    pinned            boolean     not null,
+    size              integer     not null,
+    sha256            bytea       not null,
+    log_time          timestamptz not null,
+    partition         integer     not null,
+    "offset"          bigint      not null,
+    state             json        not null,
+    primary key (tenant_id, session_id, seq)
+) with (
+    -- a state below 8 kB stays in the row: a quarter faster to write than out of line, and read without a second lookup
+    toast_tuple_target = 8160,
+    -- rows come and go at the same rate: clean up early, before the heap has grown
+    autovacuum_vacuum_scale_factor = 0.05,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+comment on column milepost.checkpoints.state is
+    'The published bytes. json keeps the text as it is; jsonb would reorder keys and drop white space and duplicates.';
+
+-- pglz costs four times what all the rest of an insert costs (docs/performance.md); where lz4 is missing, do without
+do $$
+begin
+    alter table milepost.checkpoints alter column state set compression lz4;
+exception when feature_not_supported then
+    alter table milepost.checkpoints alter column state set storage external;
+end
+$$;
+
+-- two hashes stand for the id: with its 512 characters it could exceed what a B-tree entry holds (2,704 bytes)
+create unique index checkpoints_by_id on milepost.checkpoints
+    (tenant_id, session_id, hashtextextended(checkpoint_id, 0), hashtextextended(checkpoint_id, 1));
+
+create index checkpoints_by_run on milepost.checkpoints (tenant_id, run_id, log_time, session_id, seq)
+    where run_id is not null;
+-- one row per event of the log, for ever, without the state
+create table milepost.history (
+    tenant_id         text        collate "C" not null,
+    session_id        text        collate "C" not null,
+    seq               bigint      not null check (seq > 0),
+    kind              milepost.event_kind    not null,
+    outcome           milepost.event_outcome not null,
+    event_id          uuid        not null,
+    event_time        timestamptz not null,
+    log_time          timestamptz not null,
+    checkpoint_id     text        collate "C",
+    parent_id         text        collate "C",
+    run_id            uuid,
+    step              bigint,
+    next_node         text,
+    reason            text,
+    framework_version text,
+    schema_version    bigint,
+    pinned            boolean     not null,
+    labels            json,
+    size              integer     not null,
+    sha256            bytea,
+    source            text        not null,
+    publisher_id      uuid,
+    publisher_seq     bigint,
+    traceparent       text,
+    tracestate        text,
+    extensions        json,
+    chain             bytea       not null,
+    topic             text        collate "C" not null,
+    partition         integer     not null,
+    "offset"          bigint      not null,
+    recorded_at       timestamptz not null default now(),
+    primary key (tenant_id, session_id, seq)
+) with (autovacuum_freeze_min_age = 0);
+
+comment on column milepost.history.event_time is 'When the runtime made the event, by its own clock.';
+comment on column milepost.history.log_time is 'When the log took the record, by the broker''s clock.';
+comment on column milepost.history.chain is 'Digest over this event and its predecessor''s chain: docs/chain.md.';
+
+create index history_by_event on milepost.history (event_id);
+
+create index history_by_checkpoint on milepost.history
+    (tenant_id, session_id, hashtextextended(checkpoint_id, 0))
+    where checkpoint_id is not null;
+
+create function milepost.refuse_change() returns trigger
+    language plpgsql
+    set search_path = pg_catalog
+as $$
+begin
+    raise exception '% of milepost.% is refused: it is append-only', tg_op, tg_table_name
+        using errcode = 'restrict_violation';
+end
+$$;
+
+create trigger history_is_append_only
+    before update or delete or truncate on milepost.history
+    for each statement execute function milepost.refuse_change();
+-- one row per publisher instance and partition: what is missing is the highest number less the events seen
+create table milepost.publishers (
+    publisher_id uuid        not null,
+    partition    integer     not null,
+    source       text        not null,
+    events       bigint      not null,
+    highest_seq  bigint      not null,
+    first_seen   timestamptz not null,
+    last_seen    timestamptz not null,
+    primary key (publisher_id, partition)
+) with (fillfactor = 70);
+-- one row per record of the log that could not be applied
+create table milepost.quarantine (
+    topic       text        collate "C" not null,
+    partition   integer     not null,
+    "offset"    bigint      not null,
+    log_time    timestamptz not null,
+    key         bytea,
+    headers     json        not null,
+    value       bytea,
+    reason      text        collate "C" not null,
+    detail      text        not null,
+    status      text        collate "C" not null default 'open' check (status in ('open', 'retried', 'dismissed')),
+    note        text,
+    changed_by  text,
+    changed_at  timestamptz,
+    recorded_at timestamptz not null default now(),
+    primary key (partition, "offset")
+);
+
+comment on column milepost.quarantine.headers is
+    'All headers in order: [name, value], the value a text, null, or {"base64": …} where it is not UTF-8.';
+
+create index quarantine_open on milepost.quarantine (partition, "offset") where status = 'open';
+-- how much of a session stays: the narrowest policy that fits holds
+create table milepost.retention_policies (
+    tenant_id   text     collate "C",
+    session_id  text     collate "C",
+    newest      integer  not null check (newest >= 1),
+    max_age     interval check (max_age > interval '0'),
+    max_bytes   bigint   check (max_bytes > 0),
+    recorded_at timestamptz not null default now(),
+    check (tenant_id is not null or session_id is null),
+    unique nulls not distinct (tenant_id, session_id)
+);
+
+comment on table milepost.retention_policies is
+    'The row without tenant is the default; without session, a tenant''s. max_age counts back from the log''s time of the session''s newest checkpoint.';
+
+-- moves with every change of a policy, so that consumers notice
+create sequence milepost.retention_version;
+
+create function milepost.retention_changed() returns trigger
+    language plpgsql
+    set search_path = pg_catalog
+as $$
+begin
+    perform pg_catalog.nextval('milepost.retention_version');
+    return null;
+end
+$$;
+
+create trigger retention_version_moves
+    after insert or update or delete on milepost.retention_policies
+    for each statement execute function milepost.retention_changed();
+
+insert into milepost.retention_policies (newest) values (50);
+-- roles belong to the whole server: they may be there already, or somebody may be making them just now
+do $$
+begin
+    if not exists (select from pg_roles where rolname = 'milepost_writer') then
+        begin
+            -- COPY into a table with row-level security needs this attribute; the writer writes every tenant's rows
+            create role milepost_writer nologin bypassrls;
+        exception
+            when duplicate_object or unique_violation then null;
+            when insufficient_privilege then
+                raise warning 'role milepost_writer could not be created with BYPASSRLS: the consumer has to connect as the owner of the tables';
+        end;
+    end if;
+    if not exists (select from pg_roles where rolname = 'milepost_reader') then
+        begin
+            create role milepost_reader nologin;
+        exception
+            when duplicate_object or unique_violation then null;
+            when insufficient_privilege then
+                raise warning 'role milepost_reader could not be created: create it and run milepost setup again';
+        end;
+    end if;
+end
+$$;
+revoke all on schema milepost from public;
+revoke all on all functions in schema milepost from public;
+grant execute on function milepost.at(bigint), milepost.microseconds(timestamptz) to public;
+
+-- each table that names a tenant shows a reader that tenant's rows alone: set milepost.tenant_id first
+alter table milepost.sessions enable row level security;
+alter table milepost.checkpoints enable row level security;
+alter table milepost.history enable row level security;
+
+do $$
+declare
+    name text;
+begin
+    if exists (select from pg_roles where rolname = 'milepost_writer') then
+        grant usage on schema milepost to milepost_writer;
+        grant select on all tables in schema milepost to milepost_writer;
+        grant select on milepost.retention_version to milepost_writer;
+        grant insert, update, delete on milepost.sessions, milepost.checkpoints, milepost.publishers to milepost_writer;
+        grant insert, update on milepost.partitions to milepost_writer;
+        grant insert on milepost.history, milepost.quarantine to milepost_writer;
+        grant update (status, note, changed_by, changed_at) on milepost.quarantine to milepost_writer;
+        foreach name in array array['sessions', 'checkpoints', 'history'] loop
+            execute format('create policy writer_has_all on milepost.%I to milepost_writer using (true) with check (true)', name);
+        end loop;
+    end if;
+    if exists (select from pg_roles where rolname = 'milepost_reader') then
+        grant usage on schema milepost to milepost_reader;
+        grant select on milepost.sessions, milepost.checkpoints, milepost.history, milepost.partitions to milepost_reader;
+        foreach name in array array['sessions', 'checkpoints', 'history'] loop
+            execute format(
+                'create policy reader_has_tenant on milepost.%I for select to milepost_reader '
+                'using (tenant_id = current_setting(''milepost.tenant_id'', true))', name);
+        end loop;
+    end if;
+end
+$$;

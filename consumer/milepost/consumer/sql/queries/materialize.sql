@@ -1,0 +1,136 @@
+-- name: positions
+select partition, next_offset, digest
+from milepost.partitions
+where partition = any(%b::int4[])
+
+-- name: policies
+select tenant_id, session_id, newest, (extract(epoch from max_age) * 1000000)::bigint, max_bytes
+from milepost.retention_policies
+
+-- name: policies_version
+select last_value from milepost.retention_version
+
+-- name: heads
+select s.tenant_id, s.session_id, s.partition, s.last_seq, s.newest_seq, s.newest_checkpoint_id,
+       milepost.microseconds(s.first_event_time),
+       milepost.microseconds(s.last_event_time),
+       s.live_checkpoints, s.live_bytes,
+       milepost.microseconds(s.deleted_at),
+       s.deleted_seq, uuid_send(s.max_event_id), coalesce(s.max_checkpoint_id, ''), s.chain
+from unnest(%b::text[], %b::text[]) as k (tenant_id, session_id)
+join milepost.sessions s on s.tenant_id = k.tenant_id and s.session_id = k.session_id
+
+-- name: windows
+select c.tenant_id, c.session_id, c.seq, c.size, milepost.microseconds(c.log_time), c.pinned
+from unnest(%b::text[], %b::text[]) as k (tenant_id, session_id)
+join milepost.checkpoints c on c.tenant_id = k.tenant_id and c.session_id = k.session_id
+order by c.tenant_id, c.session_id, c.seq
+
+-- name: known_events
+select distinct on (h.tenant_id, h.session_id, h.event_id)
+       h.tenant_id, h.session_id, uuid_send(h.event_id), h.seq, h.kind::text, h.checkpoint_id, h.sha256
+from unnest(%b::text[], %b::text[], %b::uuid[]) as k (tenant_id, session_id, event_id)
+join milepost.history h
+    on h.event_id = k.event_id and h.tenant_id = k.tenant_id and h.session_id = k.session_id
+order by h.tenant_id, h.session_id, h.event_id, h.seq
+
+-- name: known_checkpoints
+select distinct on (h.tenant_id, h.session_id, h.checkpoint_id)
+       h.tenant_id, h.session_id, h.checkpoint_id, h.seq, h.kind::text, h.checkpoint_id, h.sha256
+from unnest(%b::text[], %b::text[], %b::text[]) as k (tenant_id, session_id, checkpoint_id)
+join milepost.history h
+    on h.tenant_id = k.tenant_id and h.session_id = k.session_id
+    and hashtextextended(h.checkpoint_id, 0) = hashtextextended(k.checkpoint_id, 0)
+    and h.checkpoint_id = k.checkpoint_id
+where h.outcome = 'applied'
+order by h.tenant_id, h.session_id, h.checkpoint_id, h.seq desc
+
+-- name: move_positions
+update milepost.partitions p
+set next_offset = m.next_offset,
+    log_time = milepost.at(m.log_time),
+    events = p.events + m.events,
+    applied = p.applied + m.applied,
+    duplicates = p.duplicates + m.duplicates,
+    stale = p.stale + m.stale,
+    conflicts = p.conflicts + m.conflicts,
+    quarantined = p.quarantined + m.quarantined,
+    state_bytes = p.state_bytes + m.state_bytes,
+    digest = m.digest,
+    recorded_at = now()
+from unnest(%b::int4[], %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::int8[],
+            %b::int8[], %b::int8[], %b::bytea[])
+    as m (partition, expected, next_offset, log_time, events, applied, duplicates, stale, conflicts,
+          quarantined, state_bytes, digest)
+where p.partition = m.partition and p.next_offset = m.expected
+returning p.partition, (select last_value from milepost.retention_version)
+
+-- name: skip_positions
+update milepost.partitions p
+set next_offset = m.next_offset, recorded_at = now()
+from unnest(%b::int4[], %b::int8[], %b::int8[]) as m (partition, expected, next_offset)
+where p.partition = m.partition and p.next_offset = m.expected
+returning p.partition
+
+-- name: remove_checkpoints
+delete from milepost.checkpoints c
+using unnest(%b::text[], %b::text[], %b::int8[], %b::int8[], %b::bool[])
+    as r (tenant_id, session_id, low, high, all_of_them)
+where c.tenant_id = r.tenant_id and c.session_id = r.session_id
+    and c.seq > r.low and c.seq <= r.high
+    and (r.all_of_them or not c.pinned)
+
+-- name: upsert_sessions
+insert into milepost.sessions as s
+    (tenant_id, session_id, partition, last_seq, newest_seq, newest_checkpoint_id, first_event_time, last_event_time,
+     live_checkpoints, live_bytes, deleted_at, deleted_seq, max_event_id, max_checkpoint_id, chain)
+select tenant_id, session_id, partition, last_seq, newest_seq, newest_checkpoint_id,
+       milepost.at(first_event_time),
+       milepost.at(last_event_time),
+       live_checkpoints, live_bytes,
+       milepost.at(deleted_at),
+       deleted_seq, encode(max_event_id, 'hex')::uuid, nullif(max_checkpoint_id, ''), chain
+from unnest(%b::text[], %b::text[], %b::int4[], %b::int8[], %b::int8[], %b::text[], %b::int8[], %b::int8[],
+            %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::bytea[], %b::text[], %b::bytea[])
+    as n (tenant_id, session_id, partition, last_seq, newest_seq, newest_checkpoint_id, first_event_time, last_event_time,
+          live_checkpoints, live_bytes, deleted_at, deleted_seq, max_event_id, max_checkpoint_id, chain)
+on conflict (tenant_id, session_id) do update
+set last_seq = excluded.last_seq,
+    newest_seq = excluded.newest_seq,
+    newest_checkpoint_id = excluded.newest_checkpoint_id,
+    last_event_time = excluded.last_event_time,
+    live_checkpoints = excluded.live_checkpoints,
+    live_bytes = excluded.live_bytes,
+    deleted_at = excluded.deleted_at,
+    deleted_seq = excluded.deleted_seq,
+    max_event_id = excluded.max_event_id,
+    max_checkpoint_id = excluded.max_checkpoint_id,
+    chain = excluded.chain
+
+-- name: upsert_publishers
+insert into milepost.publishers as p (publisher_id, partition, source, events, highest_seq, first_seen, last_seen)
+select encode(publisher_id, 'hex')::uuid, partition, source, events, highest_seq,
+       milepost.at(first_seen),
+       milepost.at(last_seen)
+from unnest(%b::bytea[], %b::int4[], %b::text[], %b::int8[], %b::int8[], %b::int8[], %b::int8[])
+    as n (publisher_id, partition, source, events, highest_seq, first_seen, last_seen)
+on conflict (publisher_id, partition) do update
+set events = p.events + excluded.events,
+    highest_seq = greatest(p.highest_seq, excluded.highest_seq),
+    last_seen = excluded.last_seen
+
+-- name: quarantine
+insert into milepost.quarantine (topic, partition, "offset", log_time, key, headers, value, reason, detail)
+values (%s, %s, %s, milepost.at(%s), %b, %s::json, %b, %s, %s)
+
+-- name: bind_log
+insert into milepost.partitions (partition, cluster_id, topic, topic_id)
+select partition, %s, %s, %s from generate_series(0, %s - 1) as partition
+on conflict (partition) do nothing
+
+-- name: bound_log
+select min(cluster_id), min(topic), min(topic_id), count(*), count(distinct (cluster_id, topic, topic_id))
+from milepost.partitions
+
+-- name: view_id
+select view_id from milepost.view

@@ -1,0 +1,24 @@
+-- roles belong to the whole server: they may be there already, or somebody may be making them just now
+do $$
+begin
+    if not exists (select from pg_roles where rolname = 'milepost_writer') then
+        begin
+            -- COPY into a table with row-level security needs this attribute; the writer writes every tenant's rows
+            create role milepost_writer nologin bypassrls;
+        exception
+            when duplicate_object or unique_violation then null;
+            when insufficient_privilege then
+                raise warning 'role milepost_writer could not be created with BYPASSRLS: the consumer has to connect as the owner of the tables';
+        end;
+    end if;
+    if not exists (select from pg_roles where rolname = 'milepost_reader') then
+        begin
+            create role milepost_reader nologin;
+        exception
+            when duplicate_object or unique_violation then null;
+            when insufficient_privilege then
+                raise warning 'role milepost_reader could not be created: create it and run milepost setup again';
+        end;
+    end if;
+end
+$$;

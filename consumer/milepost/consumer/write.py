@@ -1,0 +1,164 @@
+"""The statements of one batch's transaction, in their order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
+
+import psycopg
+from psycopg import sql
+
+from milepost.consumer import queries
+from milepost.consumer.database import Connection, is_record_at_fault
+from milepost.consumer.heads import Head, SessionKey
+from milepost.consumer.plan import HistoryRow, PartitionMove, Plan
+from milepost.consumer.quarantine import quarantine_values
+from milepost.consumer.records import LogRecord
+from milepost.consumer.rows import CHECKPOINT_COLUMNS, HISTORY_COLUMNS, checkpoint_values, history_values
+from milepost.consumer.rules import Outcome
+from milepost.schemas import Fenced
+
+_LINE: Final = re.compile(r"^COPY \w+, line (\d+)", re.MULTILINE)
+_Row = TypeVar("_Row")
+
+
+class RefusedRowError(Exception):
+    """Postgres refused what a row holds. `record` is the one it pointed at, None when it did not."""
+
+    def __init__(self, record: LogRecord | None, detail: str) -> None:
+        super().__init__(record, detail)
+        self.record = record
+        self.detail = detail
+
+
+def write_plan(connection: Connection, plan: Plan, heads: Mapping[SessionKey, Head], topic: str) -> int:
+    """Write a plan inside the open transaction. Returns the version of the policies as they are now.
+
+    Raises `Fenced` when a position is not where the plan expects it, `RefusedRowError` when a record is at fault.
+    """
+    try:
+        version = _move_positions(connection, plan.moves)
+        _remove(connection, plan)
+        _copy(connection, "checkpoints", CHECKPOINT_COLUMNS, list(plan.inserts.values()), checkpoint_values)
+        _copy(connection, "history", HISTORY_COLUMNS, plan.history, lambda row: history_values(row, topic))
+        _upsert_sessions(connection, list(heads.values()))
+        _upsert_publishers(connection, plan)
+        _quarantine(connection, plan, topic)
+    except psycopg.Error as error:
+        if is_record_at_fault(error):
+            raise RefusedRowError(None, _detail(error)) from error
+        raise
+    return version
+
+
+def _move_positions(connection: Connection, moves: Mapping[int, PartitionMove]) -> int:
+    columns = _columns(
+        [
+            (
+                partition,
+                move.expected,
+                move.next_offset,
+                move.log_time,
+                move.events,
+                move.outcomes.get(Outcome.APPLIED, 0),
+                move.outcomes.get(Outcome.DUPLICATE, 0),
+                move.outcomes.get(Outcome.STALE, 0),
+                move.outcomes.get(Outcome.CONFLICT, 0),
+                move.quarantined,
+                move.state_bytes,
+                move.digest,
+            )
+            for partition, move in moves.items()
+        ]
+    )
+    moved = connection.execute(queries.load("materialize")["move_positions"], columns).fetchall()
+    if lost := moves.keys() - {partition for partition, _ in moved}:
+        raise Fenced(frozenset(lost))
+    return int(moved[0][1])
+
+
+def _remove(connection: Connection, plan: Plan) -> None:
+    if plan.removals:
+        rows = [
+            (tenant_id, session_id, removal.low, removal.high, removal.all_of_them)
+            for (tenant_id, session_id), removal in plan.removals.items()
+        ]
+        connection.execute(queries.load("materialize")["remove_checkpoints"], _columns(rows))
+
+
+def _copy(
+    connection: Connection,
+    table: str,
+    columns: Mapping[str, str],
+    rows: Sequence[HistoryRow],
+    values: Callable[[HistoryRow], tuple[object, ...]],
+) -> None:
+    if not rows:
+        return
+    statement = sql.SQL("copy milepost.{} ({}) from stdin (format binary)").format(
+        sql.Identifier(table), sql.SQL(", ").join(sql.Identifier(name.strip('"')) for name in columns)
+    )
+    try:
+        with connection.cursor() as cursor, cursor.copy(statement) as copy:
+            copy.set_types(list(columns.values()))
+            for row in rows:
+                copy.write_row(values(row))
+    except psycopg.Error as error:
+        if not is_record_at_fault(error):
+            raise
+        match = _LINE.search(error.diag.context or "")
+        line = int(match[1]) if match is not None else 0
+        record = rows[line - 1].record if 1 <= line <= len(rows) else None
+        raise RefusedRowError(record, _detail(error)) from error
+
+
+def _upsert_sessions(connection: Connection, heads: Sequence[Head]) -> None:
+    if heads:
+        rows = [
+            (
+                head.tenant_id,
+                head.session_id,
+                head.partition,
+                head.last_seq,
+                head.newest_seq,
+                head.newest_checkpoint_id,
+                head.first_event_time,
+                head.last_event_time,
+                head.live_checkpoints,
+                head.live_bytes,
+                head.deleted_at,
+                head.deleted_seq,
+                head.max_event_id,
+                head.max_checkpoint_id,
+                head.chain,
+            )
+            for head in heads
+        ]
+        connection.execute(queries.load("materialize")["upsert_sessions"], _columns(rows))
+
+
+def _upsert_publishers(connection: Connection, plan: Plan) -> None:
+    if plan.publishers:
+        rows = [
+            (publisher_id, partition, move.source, move.events, move.highest_seq, move.first_seen, move.last_seen)
+            for (publisher_id, partition), move in plan.publishers.items()
+        ]
+        connection.execute(queries.load("materialize")["upsert_publishers"], _columns(rows))
+
+
+def _quarantine(connection: Connection, plan: Plan, topic: str) -> None:
+    if plan.quarantine:
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                queries.load("materialize")["quarantine"],
+                [quarantine_values(record, topic) for record in plan.quarantine],
+            )
+
+
+def _columns(rows: Iterable[tuple[object, ...]]) -> list[list[object]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _detail(error: psycopg.Error) -> str:
+    return error.diag.message_primary or type(error).__name__

@@ -1,0 +1,121 @@
+"""How each attribute's text is read; each raises `InvalidRecord` naming attribute, expected and found."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Final, NoReturn
+
+import msgspec
+
+from milepost.schemas.errors import InvalidRecord
+from milepost.schemas.ids import id_problem, text_problem
+from milepost.schemas.reasons import Reason
+from milepost.schemas.wire import MAX_INTEGER, MAX_LABELS_BYTES, MAX_TEXT_CHARACTERS
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_FIRST: Final = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_LAST: Final = (datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_UUID = re.compile(rb"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
+_INTEGER = re.compile(rb"0|[1-9][0-9]{0,18}")
+_decode_labels = msgspec.json.Decoder(dict[str, str]).decode
+_read_time = msgspec.json.Decoder(datetime).decode
+
+
+def refuse(name: str, expected: str, found: bytes | str) -> NoReturn:
+    """Say that an attribute's value breaks its rule."""
+    shown = repr(found) if len(found) <= 80 else f"{found[:77]!r}…"
+    raise InvalidRecord(Reason.INVALID_ATTRIBUTE, f"{name}: expected {expected}, found {shown}")
+
+
+def text(name: str, value: bytes) -> str:
+    """A printable UTF-8 text of at most 4,096 characters."""
+    try:
+        decoded = value.decode()
+    except UnicodeDecodeError:
+        refuse(name, "UTF-8", value)
+    if not 1 <= len(decoded) <= MAX_TEXT_CHARACTERS:
+        refuse(name, f"1 to {MAX_TEXT_CHARACTERS} characters", f"{len(decoded)} characters")
+    if (problem := text_problem(decoded)) is not None:
+        raise InvalidRecord(Reason.INVALID_ATTRIBUTE, f"{name}: {problem}")
+    return decoded
+
+
+def identifier(name: str, value: bytes) -> str:
+    """A session or checkpoint id."""
+    decoded = text(name, value)
+    if (problem := id_problem(decoded)) is not None:
+        raise InvalidRecord(Reason.INVALID_ATTRIBUTE, f"{name}: {problem}")
+    return decoded
+
+
+def uuid_bytes(name: str, value: bytes) -> bytes:
+    """A UUID in its usual form or in 32 hexadecimal digits, as 16 bytes (RFC 9562, section 4)."""
+    if _UUID.fullmatch(value) is None:
+        refuse(name, "a UUID", value)
+    return bytes.fromhex(value.replace(b"-", b"").decode())
+
+
+def integer(name: str, value: bytes, minimum: int = 0) -> int:
+    """A decimal integer without sign or leading zeros."""
+    if _INTEGER.fullmatch(value) is None or not minimum <= int(value) <= MAX_INTEGER:
+        refuse(name, f"an integer from {minimum} to {MAX_INTEGER}", value)
+    return int(value)
+
+
+def boolean(name: str, value: bytes) -> bool:
+    """`true` or `false`, as CloudEvents writes them."""
+    if value not in (b"true", b"false"):
+        refuse(name, "true or false", value)
+    return value == b"true"
+
+
+def digest(name: str, value: bytes) -> bytes:
+    """A SHA-256 in 64 hexadecimal digits."""
+    try:
+        decoded = bytes.fromhex(value.decode("ascii"))
+    except ValueError:
+        decoded = b""
+    if len(value) != 64 or len(decoded) != 32:
+        refuse(name, "64 hexadecimal digits", value)
+    return decoded
+
+
+@lru_cache(maxsize=4_096)
+def labels(name: str, value: bytes) -> bytes:
+    """A flat JSON object of strings, kept as it is. Without U+0000, which `jsonb` cannot hold."""
+    if len(value) > MAX_LABELS_BYTES:
+        refuse(name, f"at most {MAX_LABELS_BYTES} bytes", f"{len(value)} bytes")
+    try:
+        value.decode()
+        decoded = _decode_labels(value)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        refuse(name, f"a flat JSON object of strings ({error})", value)
+    if b"\\u0000" in value and any("\0" in part for pair in decoded.items() for part in pair):
+        refuse(name, "no U+0000", value)
+    return value
+
+
+def microseconds(name: str, value: bytes) -> int:
+    """An RFC 3339 time with its offset, as microseconds since 1970 UTC; finer digits are rounded to the nearest."""
+    try:
+        moment = _read_time(b'"%b"' % value)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        moment = None
+    if moment is None or moment.tzinfo is None or b"\\" in value:
+        refuse(name, "an RFC 3339 time with its offset from UTC", value)
+    if not _FIRST <= (since := (moment - _EPOCH) // _MICROSECOND) <= _LAST:
+        refuse(name, "a time between the years 1 and 9999 UTC", value)
+    return since
+
+
+def to_microseconds(moment: datetime) -> int:
+    """Microseconds since 1970 UTC."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def to_datetime(value: int) -> datetime:
+    """The moment, in UTC, that many microseconds after 1970."""
+    return _EPOCH + value * _MICROSECOND

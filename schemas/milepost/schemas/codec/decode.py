@@ -1,0 +1,178 @@
+"""From a Kafka record to an `Envelope`: CloudEvents 1.0, binary content mode, the way the consumer reads the log."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from milepost.schemas.codec import attributes as read
+from milepost.schemas.errors import InvalidRecord
+from milepost.schemas.ids import tenant_problem
+from milepost.schemas.json_text import find_fault
+from milepost.schemas.reasons import Reason
+from milepost.schemas.wire import KNOWN_ATTRIBUTES, TYPES, Envelope, Headers, Kind
+
+_encode_json = msgspec.json.Encoder().encode
+_Attributes = dict[str, bytes]
+
+# every header of an event that carries nothing unknown; others are looked through one by one
+_PLAIN: Final = KNOWN_ATTRIBUTES | {"content-type", "traceparent", "tracestate"}
+
+
+def decode(key: bytes | None, value: bytes | None, headers: Headers | None) -> Envelope:
+    """The event in a record's key, value and headers.
+
+    Raises `InvalidRecord`, with its documented reason, for everything that is no valid milepost event.
+    """
+    attributes = _attributes(headers or ())
+    if attributes.get("ce_specversion") != b"1.0":
+        _refuse_version(attributes)
+    kind = TYPES.get(_required(attributes, "ce_type"))
+    if kind is None:
+        raise InvalidRecord(Reason.UNKNOWN_KIND, f"expected one of {_known()}, found {attributes['ce_type']!r:.100}")
+    tenant_id, session_id = _session(key, attributes)
+    checkpoint = kind is Kind.CHECKPOINT_CREATED
+    digest = None
+    if checkpoint:
+        digest = _check_state(value, attributes)
+    else:
+        _check_no_value(value)
+    get = attributes.get
+    return Envelope(
+        kind=kind,
+        tenant_id=tenant_id,
+        session_id=session_id,
+        event_id=read.uuid_bytes("ce_id", _required(attributes, "ce_id")),
+        event_time=read.microseconds("ce_time", _required(attributes, "ce_time")),
+        source=_source(_required(attributes, "ce_source")),
+        checkpoint_id=read.identifier("ce_checkpointid", _required(attributes, "ce_checkpointid"))
+        if checkpoint
+        else None,
+        parent_id=read.identifier("ce_parentid", raw) if (raw := get("ce_parentid")) is not None else None,
+        run_id=_uuid("ce_runid", raw) if (raw := get("ce_runid")) is not None else None,
+        step=read.integer("ce_step", raw) if (raw := get("ce_step")) is not None else None,
+        next_node=_text("ce_nextnode", raw) if (raw := get("ce_nextnode")) is not None else None,
+        reason=read.text("ce_reason", raw) if (raw := get("ce_reason")) is not None else None,
+        framework_version=_text("ce_frameworkversion", raw)
+        if (raw := get("ce_frameworkversion")) is not None
+        else None,
+        schema_version=read.integer("ce_schemaversion", raw) if (raw := get("ce_schemaversion")) is not None else None,
+        pinned=read.boolean("ce_pinned", raw) if (raw := get("ce_pinned")) is not None else False,
+        labels=read.labels("ce_labels", raw) if (raw := get("ce_labels")) is not None else None,
+        publisher_id=_uuid("ce_publisherid", raw) if (raw := get("ce_publisherid")) is not None else None,
+        publisher_seq=read.integer("ce_publisherseq", raw, 1) if (raw := get("ce_publisherseq")) is not None else None,
+        traceparent=read.text("traceparent", raw) if (raw := get("traceparent")) is not None else None,
+        tracestate=read.text("tracestate", raw) if (raw := get("tracestate")) is not None else None,
+        extensions=None if attributes.keys() <= _PLAIN else _extensions(attributes),
+        state=value if checkpoint else None,
+        sha256=digest,
+    )
+
+
+# these repeat from record to record
+_uuid = lru_cache(maxsize=4_096)(read.uuid_bytes)
+_text = lru_cache(maxsize=4_096)(read.text)
+
+
+@lru_cache(maxsize=1_024)
+def _source(value: bytes) -> str:
+    return read.text("ce_source", value)
+
+
+def _attributes(headers: Headers) -> _Attributes:
+    """The headers by name. A null is the absence of its attribute; a name may stand once."""
+    attributes = {name: value for name, value in headers if value is not None}
+    if len(attributes) != len(headers):
+        names = [name for name, value in headers if value is not None]
+        for name in attributes:
+            if names.count(name) > 1 and (name in _PLAIN or name.startswith("ce_")):
+                raise InvalidRecord(
+                    Reason.REPEATED_ATTRIBUTE, f"expected {name} once, found it {names.count(name)} times"
+                )
+    return attributes
+
+
+def _required(attributes: _Attributes, name: str) -> bytes:
+    value = attributes.get(name)
+    if value is None:
+        raise InvalidRecord(Reason.MISSING_ATTRIBUTE, f"expected the attribute {name}, found none")
+    return value
+
+
+def _refuse_version(attributes: _Attributes) -> None:
+    found = attributes.get("ce_specversion")
+    if found is not None:
+        raise InvalidRecord(Reason.UNSUPPORTED_SPECVERSION, f"expected CloudEvents 1.0, found {found!r:.40}")
+    raise InvalidRecord(Reason.NOT_A_CLOUDEVENT, "expected the header ce_specversion, found none")
+
+
+def _session(key: bytes | None, attributes: _Attributes) -> tuple[str, str]:
+    """Whose event this is. The key must be made of the two ids: it chose the partition."""
+    tenant = _required(attributes, "ce_tenantid")
+    session = _required(attributes, "ce_sessionid")
+    names = _names(tenant, session)
+    expected = b"%b/%b" % (tenant, session)
+    if key != expected:
+        raise InvalidRecord(Reason.KEY_MISMATCH, f"expected the key {expected!r:.200}, found {key!r:.200}")
+    if attributes.get("ce_partitionkey", expected) != expected:
+        found = attributes["ce_partitionkey"]
+        raise InvalidRecord(Reason.KEY_MISMATCH, f"ce_partitionkey: expected {expected!r:.200}, found {found!r:.200}")
+    return names
+
+
+@lru_cache(maxsize=65_536)
+def _names(tenant: bytes, session: bytes) -> tuple[str, str]:
+    tenant_id = read.text("ce_tenantid", tenant)
+    if (problem := tenant_problem(tenant_id)) is not None:
+        raise InvalidRecord(Reason.INVALID_ATTRIBUTE, f"ce_tenantid: {problem}")
+    return tenant_id, read.identifier("ce_sessionid", session)
+
+
+def _check_state(value: bytes | None, attributes: _Attributes) -> bytes:
+    """The digest of a state that is whole and valid."""
+    if value is None:
+        raise InvalidRecord(Reason.MISSING_STATE, "expected the state as the record's value, found null")
+    content_type = attributes.get("content-type", b"application/json")
+    if content_type != b"application/json" and not _is_json(content_type):
+        raise InvalidRecord(Reason.WRONG_CONTENT_TYPE, f"expected application/json, found {content_type!r:.100}")
+    if (fault := find_fault(value)) is not None:
+        raise InvalidRecord(Reason(f"state_{fault.code}"), str(fault))
+    digest = sha256(value).digest()
+    sent = attributes.get("ce_statesha256")
+    if sent is not None and read.digest("ce_statesha256", sent) != digest:
+        raise InvalidRecord(Reason.DIGEST_MISMATCH, f"expected the SHA-256 {sent.decode()}, found {digest.hex()}")
+    return digest
+
+
+def _check_no_value(value: bytes | None) -> None:
+    if value:
+        raise InvalidRecord(Reason.UNEXPECTED_VALUE, f"expected a null value for a deletion, found {len(value)} bytes")
+
+
+@lru_cache(maxsize=1_024)
+def _is_json(content_type: bytes) -> bool:
+    """Whether a media type is JSON in UTF-8 (RFC 6838 for the suffix, RFC 8259 section 8.1 for the encoding)."""
+    media_type, *parameters = [part.strip().lower() for part in content_type.split(b";")]
+    if media_type != b"application/json" and not media_type.endswith(b"+json"):
+        return False
+    charsets = [part.partition(b"=")[2].strip(b' "') for part in parameters if part.startswith(b"charset=")]
+    return all(charset in (b"utf-8", b"utf8", b"us-ascii") for charset in charsets)
+
+
+def _extensions(attributes: _Attributes) -> bytes | None:
+    """Attributes that milepost does not know, for the history."""
+    unknown: dict[str, str] = {}
+    for name, value in attributes.items():
+        if name.startswith("ce_") and name not in KNOWN_ATTRIBUTES:
+            try:
+                unknown[name[3:]] = value.decode()
+            except UnicodeDecodeError:
+                read.refuse(name, "UTF-8", value)
+    return _encode_json(unknown) if unknown else None
+
+
+def _known() -> str:
+    return ", ".join(known.decode() for known in TYPES)
