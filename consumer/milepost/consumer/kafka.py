@@ -64,3 +64,8 @@ def only(futures: Mapping[Any, Future[_Result]], seconds: float = ANSWER_SECONDS
     """The result of the one call of an admin request."""
     (future,) = futures.values()
     return future.result(seconds)
+
+
+def is_unknown_topic(error: KafkaException) -> bool:
+    """Whether Kafka says that there is no such topic."""
+    return code(error) in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001

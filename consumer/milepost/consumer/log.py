@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Final
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from milepost.consumer.kafka import ANSWER_SECONDS, code, only, reason, translated
+from milepost.consumer.kafka import ANSWER_SECONDS, code, is_unknown_topic, only, reason, translated
 from milepost.schemas import KafkaUnavailable, WrongLog
 from milepost.schemas.wire import MAX_RECORD_BYTES, TOPIC_CONFIG
-
-_UNKNOWN: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001
 
 
 class LogIdentity(msgspec.Struct, frozen=True):
@@ -36,7 +33,7 @@ def identify(client: AdminClient, servers: str, topic: str) -> LogIdentity:
         try:
             found = only(client.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS))
         except KafkaException as error:
-            if code(error) not in _UNKNOWN:
+            if not is_unknown_topic(error):
                 raise
             raise WrongLog(
                 f"expected the topic {topic} in Kafka at {servers}, found none; run: milepost setup"
@@ -46,12 +43,12 @@ def identify(client: AdminClient, servers: str, topic: str) -> LogIdentity:
 
 def ends(client: AdminClient, servers: str, log: LogIdentity) -> dict[int, int]:
     """Where each partition ends: the offset the next record will get."""
-    return _offsets(client, servers, log, OffsetSpec.latest())
+    return _offsets(client, servers, log, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
 
 def beginnings(client: AdminClient, servers: str, log: LogIdentity) -> dict[int, int]:
     """Where each partition begins: 0, unless somebody removed records."""
-    return _offsets(client, servers, log, OffsetSpec.earliest())
+    return _offsets(client, servers, log, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
 
 def _offsets(client: AdminClient, servers: str, log: LogIdentity, spec: OffsetSpec) -> dict[int, int]:

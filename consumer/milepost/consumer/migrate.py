@@ -90,4 +90,4 @@ def require_current(connection: Connection) -> None:
 
 def _run(connection: Connection, sql: str) -> None:
     # several statements at once need the simple protocol, which is what no parameters mean; the text is our own file
-    connection.execute(cast(LiteralString, sql), prepare=False)
+    connection.execute(cast("LiteralString", sql), prepare=False)

@@ -1,0 +1,109 @@
+"""The right log: the view's own against the one that answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Final
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, TopicDescription  # type: ignore[attr-defined]
+
+from milepost.consumer import kafka, queries
+from milepost.consumer.database import Connection
+from milepost.consumer.log import LogIdentity, beginnings, ends, identify
+from milepost.schemas import WrongLog
+
+_EVERY_SECONDS: Final = 5.0
+
+
+def bind(connection: Connection, log: LogIdentity) -> None:
+    """Make the view one of this log, or check that it is already. Raises `WrongLog` when it is a view of another one."""
+    statements = queries.load("materialize")
+    bound = bound_log(connection)
+    if bound is None:
+        with connection.transaction():
+            connection.execute(statements["bind_log"], [log.cluster_id, log.topic, log.topic_id, log.partitions])
+        bound = bound_log(connection)
+    if bound is not None:
+        compare(bound, log)
+
+
+def bound_log(connection: Connection) -> LogIdentity | None:
+    """The log that the view was built from; None when it was built from none yet."""
+    row = connection.execute(queries.load("materialize")["bound_log"]).fetchone()
+    if row is None or not row[3]:
+        return None
+    return LogIdentity(row[0], row[1], row[2], row[3])
+
+
+def compare(bound: LogIdentity, found: LogIdentity) -> None:
+    """Raise `WrongLog` when the log found is not the one that the view was built from, saying what differs."""
+    if bound == found:
+        return
+    rebuild = "rebuild the view in an empty database with: milepost replay"
+    if bound.cluster_id != found.cluster_id:
+        what, remedy = "another cluster", f"point --kafka at the right one, or {rebuild}"
+    elif bound.topic != found.topic:
+        what, remedy = "another topic", f"point --topic at {bound.topic}, or {rebuild}"
+    elif bound.topic_id != found.topic_id:
+        what, remedy = "a topic that was created again under the old name", rebuild
+    else:
+        what = "another number of partitions, so that a session's next event may lie elsewhere than its last"
+        remedy = "copy the log to a new topic of that many partitions with: milepost topic migrate"
+    raise WrongLog(f"the view was built from {bound}, found {found}: {what}; {remedy}")
+
+
+def check_positions(client: AdminClient, servers: str, log: LogIdentity, positions: Mapping[int, int]) -> None:
+    """Raise `WrongLog` when a position lies before the log's beginning or beyond its end."""
+    first, last = beginnings(client, servers, log), ends(client, servers, log)
+    for partition, offset in sorted(positions.items()):
+        if offset < first[partition]:
+            raise WrongLog(
+                f"partition {partition} of {log.topic} begins at offset {first[partition]}, the view stands at {offset}: "
+                f"{first[partition] - offset} records were removed before they were read; set retention.ms and "
+                "retention.bytes of the topic to -1, and rebuild the view from a complete copy of the log"
+            )
+        if offset > last[partition]:
+            raise WrongLog(
+                f"partition {partition} of {log.topic} ends at offset {last[partition]}, the view stands at {offset}: "
+                "the log was truncated or is another one; rebuild the view in an empty database with: milepost replay"
+            )
+
+
+class LogWatch:
+    """Asks every few seconds, without waiting for the answer, whether the topic is still the same."""
+
+    def __init__(self, client: AdminClient, log: LogIdentity) -> None:
+        self._client = client
+        self._log = log
+        self._asked: Future[TopicDescription] | None = None
+        self._next = time.monotonic() + _EVERY_SECONDS
+
+    def tick(self) -> None:
+        """Raise `WrongLog` when the last answer says that the topic is another one or gone."""
+        if self._asked is None:
+            if time.monotonic() >= self._next:
+                (self._asked,) = self._client.describe_topics(TopicCollection([self._log.topic])).values()
+            return
+        if not self._asked.done():
+            return
+        asked, self._asked = self._asked, None
+        self._next = time.monotonic() + _EVERY_SECONDS
+        try:
+            found = asked.result()
+        except KafkaException as error:
+            if kafka.is_unknown_topic(error):
+                raise WrongLog(f"the topic {self._log.topic} is gone; the view was left as it is") from None
+            return
+        compare(
+            self._log, LogIdentity(self._log.cluster_id, self._log.topic, str(found.topic_id), len(found.partitions))
+        )
+
+
+def require(client: AdminClient, servers: str, connection: Connection, topic: str) -> LogIdentity:
+    """The log behind the topic, checked to be the view's. Raises `WrongLog`, `KafkaUnavailable`."""
+    log = identify(client, servers, topic)
+    bind(connection, log)
+    return log
