@@ -1,8 +1,8 @@
 """The digests that make a changed history show. docs/chain.md defines them to the byte; a test recomputes its example.
 
-A session's chain goes from event to event; a partition's digest goes over all of its records, quarantined ones too.
-Both depend on the log alone. A session's chain leaves out where the record stood, so that a log copied to a wider topic
-keeps its chains; the partition's digest holds it.
+A session's chain goes from event to event, outcomes included; a partition's digest goes over its records as the log holds
+them, quarantined ones too, and knows no rules. Both depend on the log alone. A session's chain leaves out where the record
+stood, so that a log copied to a wider topic keeps its chains; the partition's digest holds it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,12 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Final
 
+import msgspec
+
+from milepost.consumer.records import LogRecord
 from milepost.schemas import Envelope
-from milepost.schemas.wire import Headers
+
+_encode = msgspec.msgpack.Encoder().encode
 
 START: Final = bytes(32)
 """What stands before the first event."""
@@ -58,21 +62,13 @@ def extend(chain: bytes, event: Envelope, seq: int, outcome: str) -> bytes:
     return sha256(chain + canonical(event, seq, outcome)).digest()
 
 
-def extend_partition(digest: bytes, offset: int, log_time: int, content: bytes) -> bytes:
-    """A partition's digest after the record at an offset.
+def extend_partition(digest: bytes, record: LogRecord) -> bytes:
+    """A partition's digest after a record, whatever became of it: it is made of what the log holds alone.
 
-    `log_time` is in microseconds; `content` is the session's chain after the event, or `raw_digest` of a quarantined one.
+    The record goes in as MessagePack: offset, log time in milliseconds, key, SHA-256 of the value, headers.
     """
-    return sha256(digest + offset.to_bytes(8, "big") + log_time.to_bytes(8, "big", signed=True) + content).digest()
-
-
-def raw_digest(key: bytes | None, value: bytes | None, headers: Headers) -> bytes:
-    """Digest of a record as it stands in the log; each part follows its length, a null has the length -1."""
-    hashed = sha256()
-    parts = [key, value]
-    for name, content in headers:
-        parts += [name.encode("utf-8", "surrogateescape"), content]
-    for part in parts:
-        hashed.update((len(part) if part is not None else -1).to_bytes(8, "big", signed=True))
-        hashed.update(part or b"")
-    return hashed.digest()
+    value = record.event.sha256 if record.event is not None else None
+    if value is None and record.value is not None:
+        value = sha256(record.value).digest()
+    content = (record.offset, record.log_time // 1_000, record.key, value, record.headers)
+    return sha256(digest + _encode(content)).digest()

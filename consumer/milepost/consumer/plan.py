@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from milepost.consumer.chain import extend, extend_partition, raw_digest
+from milepost.consumer.chain import extend, extend_partition
 from milepost.consumer.heads import Head, SessionKey
 from milepost.consumer.records import LogRecord
 from milepost.consumer.retention import Live, Policies
@@ -91,15 +91,14 @@ class Plan:
         if record.event is None:
             self.quarantine.append(record)
             move.quarantined += 1
-            content = raw_digest(record.key, record.value, record.headers)
         else:
-            content = self._add_event(record, record.event, move)
+            self._add_event(record, record.event, move)
         move.events += 1
         move.next_offset = record.offset + 1
         move.log_time = record.log_time
-        move.digest = extend_partition(move.digest, record.offset, record.log_time, content)
+        move.digest = extend_partition(move.digest, record)
 
-    def _add_event(self, record: LogRecord, event: Envelope, move: PartitionMove) -> bytes:
+    def _add_event(self, record: LogRecord, event: Envelope, move: PartitionMove) -> None:
         key = (event.tenant_id, event.session_id)
         head = self._heads[key]
         seq = head.last_seq + 1
@@ -121,7 +120,6 @@ class Plan:
         move.state_bytes += event.size
         if event.publisher_id is not None and event.publisher_seq is not None and outcome is not Outcome.DUPLICATE:
             self._count_publisher(record, event, event.publisher_id, event.publisher_seq)
-        return head.chain
 
     def _judge(self, head: Head, key: SessionKey, event: Envelope, seq: int) -> Outcome:
         """Judge the event, then remember its ids for those that follow in the batch."""

@@ -68,7 +68,7 @@ def list_session(
     parameters["run_id"] = _run(run_id) if run_id is not None else None
     parameters["after_seq"] = _seq(after_seq)
     parameters["limit"] = _limit(limit)
-    return Read("list_newest_first" if newest_first else "list", parameters, _infos)
+    return Read("list_newest_first" if newest_first else "list_oldest_first", parameters, _infos)
 
 
 def list_by_run(tenant_id: str, run_id: UUID, limit: int | None) -> Read[list[CheckpointInfo]]:

@@ -1,0 +1,7 @@
+"""Publishing: what a runtime imports."""
+
+from milepost.producer.client import CheckpointPublisher
+from milepost.producer.delivery.receipt import Receipt
+from milepost.producer.stats import PublisherStats
+
+__all__ = ["CheckpointPublisher", "PublisherStats", "Receipt"]

@@ -24,6 +24,7 @@ from milepost.schemas.json_tokens import Code, Refusal
 MAX_STATE_BYTES: Final = 16 * 1024 * 1024
 MAX_DEPTH: Final = 5000  # containers open at one time; the stock server stops somewhere past 13,000
 
+_LEAST_TOO_DEEP: Final = 2 * (MAX_DEPTH + 1)  # bytes: a level takes two
 _skip = msgspec.json.Decoder(msgspec.Raw).decode
 
 
@@ -55,24 +56,30 @@ def find_fault(text: bytes) -> JsonFault | None:
     if len(text) > MAX_STATE_BYTES:
         expected = f"at most {MAX_STATE_BYTES} bytes"
         return _fault(text, Refusal("too_large", MAX_STATE_BYTES, expected, f"{len(text)} bytes"))
+    if _is_surely_valid(text):
+        return None
     try:
-        if not text.isascii():
-            text.decode()
+        text.decode()
     except UnicodeDecodeError as error:
         return _fault(text, _broken_utf8(text, error))
-    if _is_surely_json(text):
-        return None
     refusal = scan(text, MAX_DEPTH)
     return None if refusal is None else _fault(text, refusal)
 
 
-def _is_surely_json(text: bytes) -> bool:
-    """True only for a valid state; False where msgspec refuses it, or where it may be too deep."""
-    if not _is_surely_shallow(text):
-        return False
+def _is_surely_valid(text: bytes) -> bool:
+    """The fast path: True only for a valid state; False for a text that a check refuses, which may still be valid.
+
+    The depth is bounded before msgspec sees the text. Its own limit is the interpreter's (near 1,000 levels in Python
+    3.11, near 10,000 in 3.13, and whatever an application gives to `sys.setrecursionlimit`), so it can't be the rule;
+    and no text of megabytes can drive its recursion to the end of the C stack.
+    """
     try:
+        if not text.isascii():
+            text.decode()
+        if len(text) >= _LEAST_TOO_DEEP and _depth_bound(text) > MAX_DEPTH:
+            return False
         _skip(text)
-    except (msgspec.DecodeError, RecursionError):
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
         return False
     return True
 
@@ -83,18 +90,8 @@ _BRACKETS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # as signed by
 _NEITHER_BRACKET_NOR_QUOTE: Final = bytes(set(range(256)) - set(b'[]{}"'))
 
 
-def _is_surely_shallow(text: bytes) -> bool:
-    """Whether the text is known not to nest deeper than MAX_DEPTH.
-
-    msgspec's own limit is the interpreter's (near 1,000 levels in 3.11, near 10,000 in 3.13, whatever an application
-    gives to `sys.setrecursionlimit`), so it can't be the rule. A text that passes here can't drive its recursion deeper
-    either.
-    """
-    return len(text) <= 2 * MAX_DEPTH or _depth_bound(text) <= MAX_DEPTH  # a level takes two bytes
-
-
 def _depth_bound(text: bytes) -> int:
-    """The depth of a JSON text, 1 where it has no container; of other text no less than the depth before its first fault.
+    """The depth of a JSON text, 1 where it has no container; of other text at least the depth before its first fault.
 
     Linear, and nearly all of it in C. While a text is sound its backslashes stand in strings: without the pairs of them
     and the escaped quotation marks, every other piece between quotation marks is a string. Taking out two adjacent

@@ -67,7 +67,7 @@ def refuse(text: bytes, at: int, stage: Stage, value: bytes) -> Refusal:
 
 
 def _broken_string(text: bytes, start: int) -> Refusal:
-    """RFC 8259 section 7: a string ends in a quotation mark, holds no raw control character and only the nine escapes."""
+    """RFC 8259 section 7: a string ends in a quotation mark, and has no raw control character and no tenth escape."""
     sound = _string_so_far.match(text, start)
     at = start if sound is None else sound.end()
     if at == len(text):

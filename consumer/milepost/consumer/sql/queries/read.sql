@@ -22,7 +22,7 @@ where c.tenant_id = %(tenant_id)b and c.session_id = %(session_id)b
 order by c.seq desc
 limit 1
 
--- name: list
+-- name: list_oldest_first
 select c.tenant_id, c.session_id, c.seq, c.checkpoint_id, c.event_id, c.parent_id, c.run_id, c.step, c.next_node,
        c.created_at, c.framework_version, c.schema_version, c.pinned, c.size, c.sha256, c.log_time, c.labels,
        (select p.topic from milepost.partitions p limit 1), c.partition, c."offset"

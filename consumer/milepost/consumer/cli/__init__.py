@@ -1,0 +1,5 @@
+"""The command line."""
+
+from milepost.consumer.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,43 @@
+"""`milepost consume`."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import click
+
+from milepost.consumer.cli.options import json_option, log_and_view_options
+from milepost.consumer.cli.output import print_facts, print_json
+from milepost.consumer.config import ConsumeConfig
+from milepost.consumer.supervisor import consume as materialize
+
+
+@click.command("consume")
+@log_and_view_options
+@click.option("--processes", default=1, show_default=True, type=click.IntRange(1, 1_000), help="Each takes its share.")
+@click.option("--until-caught-up", is_flag=True, help="End at the log's end as it is now.")
+@json_option
+def consume(kafka: str, topic: str, database: str, processes: int, until_caught_up: bool, as_json: bool) -> None:
+    """Materialize the log into the view. SIGINT and SIGTERM stop it at a batch's end."""
+    logging.getLogger().setLevel(min(logging.getLogger().level, logging.INFO))
+    report = materialize(
+        ConsumeConfig(kafka=kafka, topic=topic, database=database),
+        processes=processes,
+        until_caught_up=until_caught_up,
+    )
+    counts = {outcome.value: count for outcome, count in sorted(report.applied.outcomes.items())}
+    facts = {
+        "events": report.events,
+        **counts,
+        "quarantined": report.applied.quarantined,
+        "batches": report.batches,
+        "fenced": report.fenced,
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        print_facts(facts.items())
+
+
+COMMANDS: Final = [consume]

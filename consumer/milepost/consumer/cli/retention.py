@@ -1,0 +1,59 @@
+"""`milepost retention`."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Final
+
+import click
+
+from milepost.consumer import policies
+from milepost.consumer.cli.options import OrderedGroup, database_option, json_option
+from milepost.consumer.cli.output import print_array, print_json, print_table
+from milepost.consumer.database import connect, translated
+from milepost.consumer.migrate import require_current
+
+_COLUMNS: Final = ["tenant", "session", "newest"]
+
+
+@click.group("retention", cls=OrderedGroup)
+def retention() -> None:
+    """How many checkpoints of a session stay. The policies live in the database: every consumer obeys the same."""
+
+
+@retention.command("show")
+@database_option
+@json_option
+def show(database: str, as_json: bool) -> None:
+    """Show all policies: the narrowest that fits a session holds."""
+    with closing(connect(database)) as connection, translated(database):
+        require_current(connection)
+        found = policies.show(connection)
+    if as_json:
+        print_array(found)
+    else:
+        print_table(_COLUMNS, [_shown(row) for row in found], empty="no policy: newest 50 holds")
+
+
+@retention.command("set")
+@database_option
+@click.option("--newest", type=click.IntRange(1), required=True, help="Keep so many; the newest always stays.")
+@click.option("--tenant", help="For this tenant's sessions alone.")
+@click.option("--session", help="For this session of the tenant alone.")
+@json_option
+def set_policy(database: str, newest: int, tenant: str | None, session: str | None, as_json: bool) -> None:
+    """Set a policy. It holds from each session's next event on; what was pruned comes back by a replay alone."""
+    with closing(connect(database)) as connection, translated(database):
+        require_current(connection)
+        row = policies.set_newest(connection, newest, tenant, session)
+    if as_json:
+        print_json(row)
+    else:
+        print_table(_COLUMNS, [_shown(row)], empty="")
+
+
+def _shown(row: policies.PolicyRow) -> tuple[str, str, int]:
+    return row.tenant_id or "every", row.session_id or "every", row.newest
+
+
+COMMANDS: Final = [retention]

@@ -1,0 +1,136 @@
+"""`CheckpointPublisher`: the verb of a runtime."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Self
+
+from milepost.producer.config import DEFAULT_QUEUE_BYTES, DEFAULT_SOURCE, Settings, Value
+from milepost.producer.delivery import lifecycle
+from milepost.producer.delivery.carrier import Carrier
+from milepost.producer.delivery.courier import Courier
+from milepost.producer.delivery.outbox import Outbox
+from milepost.producer.delivery.receipt import Receipt
+from milepost.producer.stats import PublisherStats
+from milepost.producer.tracing import trace_headers
+from milepost.schemas import DEFAULT_TOPIC, CheckpointCreated, DeliveryFailed, Event, InvalidSetting, encode
+
+DEFAULT_CLOSE_SECONDS = 10.0
+
+
+class CheckpointPublisher:
+    """Publishes events and goes on at once, whether Kafka is up or not. Safe to use from any thread.
+
+    Events of one session reach the log in the order of their `publish` calls. None is lost in silence: one that does
+    not reach the log is counted, logged, told to `on_failure`, and its receipt raises `DeliveryFailed`.
+
+    A thread of its own begins with the first event, and talks to Kafka. A forked child starts over, with a publisher id
+    of its own; what the parent had published stays the parent's. An exit of the interpreter without `close` waits for
+    deliveries for at most 5 seconds, and reports what was left.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        topic: str = DEFAULT_TOPIC,
+        source: str = DEFAULT_SOURCE,
+        spool: object = None,
+        on_failure: Callable[[DeliveryFailed], object] | None = None,
+        queue_bytes: int = DEFAULT_QUEUE_BYTES,
+        kafka: Mapping[str, Value] | None = None,
+    ) -> None:
+        """Checks the settings; never touches the network. Raises `InvalidSetting`, naming what is at fault.
+
+        `source` names the runtime, a URI reference. `queue_bytes` bounds all that waits for delivery; an event that
+        finds no room fails at once. `on_failure` is called once for each event that failed, on a thread of the
+        publisher. `kafka` are settings of librdkafka; those that would break a promise are refused.
+        """
+        if spool is not None:
+            raise InvalidSetting("spool: not available in this version; leave it out")
+        if on_failure is not None and not callable(on_failure):
+            raise InvalidSetting(f"on_failure: expected a function, found {type(on_failure).__name__}")
+        self._settings = Settings(
+            bootstrap_servers, topic=topic, source=source, queue_bytes=queue_bytes, kafka={} if kafka is None else kafka
+        )
+        self._source = source
+        self._on_failure = on_failure
+        self._outbox, self._courier = self._begin()
+        lifecycle.publishers.add(self)
+
+    def publish(self, event: Event) -> Receipt:
+        """Take an event for delivery, and return at once.
+
+        Raises `InvalidEvent` when the event breaks a rule of the wire, and `PublisherClosed`; nothing else.
+        """
+        record = encode(event, source=self._source)
+        if traced := trace_headers():
+            record.headers.extend(traced)
+        receipt = Receipt(event.event_id, event.checkpoint_id if isinstance(event, CheckpointCreated) else None)
+        self._outbox.put(record, receipt)
+        courier = self._courier
+        if courier.asleep:
+            courier.wake()
+        elif not courier.started:
+            courier.start()
+        return receipt
+
+    def flush(self, timeout: float) -> int:
+        """Wait until all events published before are delivered or have failed, for at most `timeout` seconds.
+
+        Returns 0 when they are, else how many events are still under way. Blocks; in asyncio, await the receipts.
+        """
+        return 0 if self._courier.flush(timeout) else max(self.stats().under_way, 1)
+
+    def close(self, timeout: float = DEFAULT_CLOSE_SECONDS) -> None:
+        """Take no more events, deliver the rest for at most `timeout` seconds, and report what could not be.
+
+        What is left fails as `closed`. May be called again, from any thread, and from a signal handler.
+        """
+        deadline = time.monotonic() + timeout
+        self._outbox.close()
+        self._courier.stop(deadline)
+        self._courier.conclude(deadline)
+
+    def stats(self) -> PublisherStats:
+        """The counts of this publisher in this process, now."""
+        return self._outbox.stats()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._outbox.closed else "open"
+        return f"<CheckpointPublisher to {self._settings.topic} at {self._settings.servers}, {state}>"
+
+    def begin_again(self) -> None:
+        """For the fork's handler, in the child: forget the parent's events and begin with a new publisher id."""
+        was_closed = self._outbox.closed
+        self._finalizer.detach()
+        self._outbox, self._courier = self._begin()
+        if was_closed:
+            self._outbox.close()
+
+    def _begin(self) -> tuple[Outbox, Carrier]:
+        outbox = Outbox(self._settings.queue_bytes, self._on_failure)
+        courier = self._carrier(outbox)
+        self._finalizer = weakref.finalize(self, _abandon, outbox, courier)
+        self._finalizer.atexit = False  # the exit has a handler that waits
+        return outbox, courier
+
+    def _carrier(self, outbox: Outbox) -> Carrier:
+        return Courier(self._settings, outbox)
+
+
+def _abandon(outbox: Outbox, courier: Carrier) -> None:
+    """The publisher was collected: deliver what it took, however long it takes, and end."""
+    outbox.close()
+    courier.stop(None)

@@ -1,0 +1,53 @@
+"""What happens to publishers at the ends that nobody calls: the interpreter's exit, and a fork."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from milepost.producer.delivery.courier import Courier
+
+EXIT_SECONDS: Final = 4.5
+"""How long an exit without `close` waits for deliveries; half a second more for what hangs."""
+
+
+class Reborn(Protocol):
+    """A publisher, as a fork sees it."""
+
+    def begin_again(self) -> None:
+        """In the child: start over, with nothing of the parent's."""
+
+
+publishers: Final[WeakSet[Reborn]] = WeakSet()
+running: Final[set[Courier]] = set()
+"""Couriers with a thread: also those whose publisher was collected and that still deliver."""
+
+
+def _at_exit() -> None:
+    deadline = time.monotonic() + EXIT_SECONDS
+    couriers = list(running)
+    for courier in couriers:
+        courier.outbox.close()
+        courier.stop(deadline)
+    for courier in couriers:
+        courier.conclude(deadline)
+
+
+def _in_child() -> None:
+    for courier in running:
+        if courier.link is not None and courier.link.producer is not None:
+            # its threads are the parent's: destroying it here would wait for them for ever
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(courier.link.producer))
+        courier.outbox.disown()
+    running.clear()
+    for publisher in list(publishers):
+        publisher.begin_again()
+
+
+atexit.register(_at_exit)
+os.register_at_fork(after_in_child=_in_child)

@@ -1,0 +1,179 @@
+"""Everything of a publisher that waits: numbered, bounded, counted, in order.
+
+The lock is held for a few assignments at a time, never over a call that may wait. It is reentrant because a signal
+handler may publish or close in the middle of a `publish` of the same thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Final
+
+from milepost.producer.delivery.parcel import Parcel, size_of
+from milepost.producer.delivery.receipt import Receipt
+from milepost.producer.delivery.reporter import Reporter
+from milepost.producer.stats import PublisherStats
+from milepost.schemas import DeliveryFailed, EncodedEvent, Position, PublisherClosed
+from milepost.schemas.ids import new_event_id
+
+QUEUE_FULL: Final = "queue_full"
+CLOSED: Final = "closed"
+FORKED: Final = "forked"
+
+
+class Outbox:
+    """Takes events from any thread; gives them out, in the order of their numbers, to the one thread that sends.
+
+    `on_failure` hears of each event that failed, on the reporter's thread.
+    """
+
+    def __init__(self, queue_bytes: int, on_failure: Callable[[DeliveryFailed], object] | None) -> None:
+        self.publisher_id: Final = new_event_id()
+        self.reporter: Final = Reporter(str(self.publisher_id), on_failure)
+        self.waiting: Final[deque[Parcel]] = deque()
+        """Taken, and not handed over yet."""
+        self.sent: Final[dict[int, Parcel]] = {}
+        """Handed over and not reported yet, by number, in order."""
+        self.closed = False
+        self.rebuilt = 0
+        self._header: Final = ("ce_publisherid", str(self.publisher_id))
+        self._queue_bytes: Final = queue_bytes
+        self._lock: Final = threading.RLock()
+        self._sealed = False
+        self._numbered = 0
+        self._taken_bytes = 0
+        self._delivered = 0  # these two are written by the sending thread alone, so without the lock
+        self._delivered_bytes = 0
+        self._failed: Final[Counter[str]] = Counter()
+        self._failed_bytes = 0
+
+    # ---- for those who publish ----
+
+    def put(self, record: EncodedEvent, receipt: Receipt) -> bool:
+        """Number the event and take it, or, when the queue is full, fail its receipt; whether it was taken.
+
+        Raises `PublisherClosed`. A refused event keeps its number, so that the gap in the log shows the loss.
+        """
+        size = size_of(record)
+        headers = record.headers
+        headers.append(self._header)
+        with self._lock:
+            if self.closed:
+                raise PublisherClosed("the publisher was closed; it takes no more events")
+            self._numbered = seq = self._numbered + 1
+            if taken := self._taken_bytes + size - self._delivered_bytes - self._failed_bytes <= self._queue_bytes:
+                headers.append(("ce_publisherseq", str(seq)))
+                self._taken_bytes += size
+                self.waiting.append(Parcel(seq, record, receipt, size))
+        if not taken:
+            self._refuse(receipt, size)
+        elif self._sealed:  # closed by a signal handler or another thread since the check above
+            self.fail_rest()
+        return taken
+
+    # ---- for the thread that sends ----
+
+    def next_to_send(self) -> Parcel | None:
+        """Move the oldest waiting event among the sent ones."""
+        with self._lock:
+            if not self.waiting:
+                return None
+            parcel = self.waiting.popleft()
+            self.sent[parcel.seq] = parcel
+            return parcel
+
+    def put_back(self, parcel: Parcel) -> None:
+        """Undo `next_to_send`."""
+        with self._lock:
+            if self.sent.pop(parcel.seq, None) is not None:
+                self.waiting.appendleft(parcel)
+
+    def deliver(self, parcel: Parcel, position: Position) -> None:
+        """The log has it."""
+        if self.sent.pop(parcel.seq, None) is not None:
+            self._delivered += 1
+            self._delivered_bytes += parcel.size
+            parcel.receipt.settle(position)
+
+    def fail(self, parcel: Parcel, reason: str, detail: str) -> None:
+        """The log will not have it."""
+        if self.sent.pop(parcel.seq, None) is not None:
+            self._fail(parcel, reason, detail)
+
+    def fail_rest(self) -> int:
+        """Fail all that is under way as `closed`, and whatever should still come; how many those were."""
+        with self._lock:
+            self._sealed = True
+            sent = list(self.sent.values())
+            waiting = list(self.waiting)
+            self.sent.clear()
+            self.waiting.clear()
+        for parcel in sent:
+            self._fail(parcel, CLOSED, "the publisher was closed before the log confirmed it; the log may have it")
+        for parcel in waiting:
+            self._fail(parcel, CLOSED, "the publisher was closed before it could be sent")
+        return len(sent) + len(waiting)
+
+    # ---- for both ----
+
+    def close(self) -> None:
+        """Take no more events."""
+        with self._lock:
+            self.closed = True
+
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        return not self.waiting and not self.sent
+
+    def last(self) -> int:
+        """The number of the newest event."""
+        return self._numbered
+
+    def settled_up_to(self, seq: int) -> bool:
+        """Whether all events up to this number were delivered or have failed. For the sending thread."""
+        oldest = next(iter(self.sent), None)
+        if oldest is None:
+            with self._lock:
+                oldest = self.waiting[0].seq if self.waiting else None
+        return oldest is None or oldest > seq
+
+    def stats(self) -> PublisherStats:
+        """The counts, as one."""
+        with self._lock:
+            delivered, delivered_bytes = self._delivered, self._delivered_bytes
+            failed = sum(self._failed.values())
+            return PublisherStats(
+                publisher_id=self.publisher_id,
+                published=self._numbered,
+                delivered=delivered,
+                failed=failed,
+                failed_by_reason=dict(self._failed),
+                under_way=max(self._numbered - delivered - failed, 0),
+                under_way_bytes=max(self._taken_bytes - delivered_bytes - self._failed_bytes, 0),
+                producers_rebuilt=self.rebuilt,
+            )
+
+    def disown(self) -> None:
+        """In a forked child: the parent delivers these events, and their receipts here can't learn of it."""
+        for parcel in (*self.sent.values(), *self.waiting):
+            detail = "it is its parent process's to deliver; what became of it is not known in this one"
+            parcel.receipt.settle(DeliveryFailed(parcel.receipt.event_id, FORKED, detail))
+
+    def _refuse(self, receipt: Receipt, size: int) -> None:
+        with self._lock:
+            self._failed[QUEUE_FULL] += 1
+        detail = f"{size} bytes more would pass the {self._queue_bytes} that may wait (queue_bytes)"
+        self._tell(receipt, QUEUE_FULL, detail)
+
+    def _fail(self, parcel: Parcel, reason: str, detail: str) -> None:
+        with self._lock:
+            self._failed[reason] += 1
+            self._failed_bytes += parcel.size
+        self._tell(parcel.receipt, reason, detail)
+
+    def _tell(self, receipt: Receipt, reason: str, detail: str) -> None:
+        failure = DeliveryFailed(receipt.event_id, reason, detail)
+        receipt.settle(failure)
+        self.reporter.failed(failure)
