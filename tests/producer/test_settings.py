@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -123,10 +124,10 @@ def test_no_secret_is_shown(make: Make, caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_no_secret_is_in_an_error() -> None:
-    pem = {"security.protocol": "SSL", "ssl.key.pem": SECRET, "ssl.key.password": SECRET}
+    pem: dict[str, object] = {"security.protocol": "SSL", "ssl.key.pem": SECRET, "ssl.key.password": SECRET}
     for kafka in (pem, {"sasl.password": SECRET, "nope": 1}, {"sasl.oauthbearer.config": SECRET, "linger.ms": SECRET}):
         with pytest.raises(InvalidSetting) as caught:
-            CheckpointPublisher(NOBODY, kafka=kafka)
+            CheckpointPublisher(NOBODY, kafka=kafka)  # type: ignore[arg-type]
         assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
@@ -171,8 +172,6 @@ def test_callbacks_of_the_user_are_called_and_may_raise(make: Make, caplog: pyte
 
 
 def test_an_oauth_token_that_is_long_in_coming_holds_no_publish(make: Make) -> None:
-    import threading
-
     release, asked = threading.Event(), threading.Event()
 
     def token(_: str) -> tuple[str, float]:

@@ -25,7 +25,11 @@ class Awaited:
 
     def __init__(self, make: Callable[[], AsyncCheckpointStore]) -> None:
         self._runner = asyncio.Runner()
-        self._store = self.run(_made(make))
+        try:
+            self._store = self.run(_made(make))
+        except BaseException:
+            self._runner.close()
+            raise
 
     def run(self, coroutine: Any) -> Any:
         return self._runner.run(coroutine)

@@ -1,0 +1,16 @@
+"""The view: materializing the log into Postgres, and reading it."""
+
+from milepost.consumer.async_store import AsyncCheckpointStore
+from milepost.consumer.rules import Outcome
+from milepost.consumer.store import CheckpointStore
+from milepost.consumer.views import Checkpoint, CheckpointInfo, HistoryEntry, SessionInfo
+
+__all__ = [
+    "AsyncCheckpointStore",
+    "Checkpoint",
+    "CheckpointInfo",
+    "CheckpointStore",
+    "HistoryEntry",
+    "Outcome",
+    "SessionInfo",
+]

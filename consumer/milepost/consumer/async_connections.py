@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -45,13 +45,14 @@ class AsyncBorrowed:
 
     async def _rows_of_tenant(self, read: Read[Answer], prepare: bool) -> list[Row]:
         cursor = AsyncReadCursor(self.connection, row_factory=tuple_row)
-        async with self._pipeline(), self.connection.transaction():
+        async with self._one_transaction():
             await self._cursor.execute(STATEMENTS["restrict"], read.parameters, prepare=prepare, binary=True)
             await cursor.execute(read.statement, read.parameters, prepare=prepare, binary=True)
         return await cursor.fetchall()
 
-    def _pipeline(self) -> AbstractAsyncContextManager[object]:
-        return self.connection.pipeline() if psycopg.AsyncPipeline.is_supported() else nullcontext()
+    def _one_transaction(self) -> AbstractAsyncContextManager[object]:
+        # what a pipeline sends before it ends is one transaction of the server's, and one round trip
+        return self.connection.pipeline() if psycopg.AsyncPipeline.is_supported() else self.connection.transaction()
 
 
 class AsyncConnections(Protocol):

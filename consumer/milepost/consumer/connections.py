@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -47,13 +47,14 @@ class Borrowed:
 
     def _rows_of_tenant(self, read: Read[Answer], prepare: bool) -> list[Row]:
         cursor = ReadCursor(self.connection, row_factory=tuple_row)
-        with self._pipeline(), self.connection.transaction():
+        with self._one_transaction():
             self._cursor.execute(STATEMENTS["restrict"], read.parameters, prepare=prepare, binary=True)
             cursor.execute(read.statement, read.parameters, prepare=prepare, binary=True)
         return cursor.fetchall()
 
-    def _pipeline(self) -> AbstractContextManager[object]:
-        return self.connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext()
+    def _one_transaction(self) -> AbstractContextManager[object]:
+        # what a pipeline sends before it ends is one transaction of the server's, and one round trip
+        return self.connection.pipeline() if psycopg.Pipeline.is_supported() else self.connection.transaction()
 
 
 class Connections(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 from importlib.resources import files
-from typing import Final, LiteralString, cast
+from typing import Final
 
 import msgspec
 
@@ -90,4 +90,4 @@ def require_current(connection: Connection) -> None:
 
 def _run(connection: Connection, sql: str) -> None:
     # several statements at once need the simple protocol, which is what no parameters mean; the text is our own file
-    connection.execute(cast("LiteralString", sql), prepare=False)
+    connection.execute(sql.encode(), prepare=False)

@@ -90,4 +90,4 @@ def _totals(connection: Connection) -> tuple[int, int, int, int, int, int, int, 
     row = connection.execute(_TOTALS).fetchone()
     if row is None:
         raise WrongView("expected totals in milepost.partitions, found none")
-    return row  # type: ignore[return-value]
+    return row

@@ -61,7 +61,7 @@ class Courier:
             if self.thread is not None:
                 return
             thread = threading.Thread(target=self._run, name="milepost-courier", daemon=True)
-            lifecycle.running.add(self)
+            lifecycle.began(self)
             try:
                 thread.start()
             except RuntimeError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import sys
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 from weakref import WeakSet
@@ -26,6 +27,15 @@ class Reborn(Protocol):
 publishers: Final[WeakSet[Reborn]] = WeakSet()
 running: Final[set[Courier]] = set()
 """Couriers with a thread: also those whose publisher was collected and that still deliver."""
+
+
+def began(courier: Courier) -> None:
+    """A courier is about to start its thread: remember to end it when the process does."""
+    process = sys.modules.get("multiprocessing.process")
+    if not running and process is not None and process.parent_process() is not None:
+        # a worker of multiprocessing leaves without the interpreter's exit; this is what it runs instead
+        sys.modules["multiprocessing.util"].Finalize(None, _at_exit, exitpriority=0)
+    running.add(courier)
 
 
 def _at_exit() -> None:

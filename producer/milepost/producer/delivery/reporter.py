@@ -128,7 +128,7 @@ class Reporter:
         reasons = ", ".join(f"{count} {reason}" for reason, count in counts.most_common())
         more = f"; {untold} were not told to on_failure, which is too slow" if untold else ""
         logger.error(
-            "publisher %s: %d events were not delivered (%s)%s; the last: %s",
+            "publisher %s: %d not delivered (%s)%s; the last: %s",
             self._publisher,
             counts.total(),
             reasons,
