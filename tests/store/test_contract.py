@@ -237,7 +237,12 @@ def test_a_session_that_was_deleted_stays_without_checkpoints(served: Served) ->
     assert (before.live_checkpoints, before.live_bytes, before.deleted_at) == (2, 8, None)
     assert (after.newest_checkpoint_id, after.newest_seq, after.last_seq) == (None, None, 3)
     assert (after.live_checkpoints, after.live_bytes) == (0, 0)
-    assert (after.deleted_at, after.deleted_seq, after.first_event_time, after.last_event_time) == (later, 3, NOW, later)
+    assert (after.deleted_at, after.deleted_seq, after.first_event_time, after.last_event_time) == (
+        later,
+        3,
+        NOW,
+        later,
+    )
     assert served.store.sessions("acme") == [after]
     assert served.store.latest("acme", "s") is None
     assert served.store.get("acme", "s", "b") is None
@@ -251,7 +256,9 @@ def test_a_session_that_was_deleted_stays_without_checkpoints(served: Served) ->
 
 def test_a_session_goes_on_after_its_deletion(served: Served) -> None:
     later = NOW + timedelta(seconds=1)
-    served.publish(made(checkpoint_id="c", state=b"1"), SessionDeleted(tenant_id="acme", session_id="s", deleted_at=later))
+    served.publish(
+        made(checkpoint_id="c", state=b"1"), SessionDeleted(tenant_id="acme", session_id="s", deleted_at=later)
+    )
     served.publish(made(checkpoint_id="late", state=b"2"))
     assert served.store.latest("acme", "s") is None
     served.publish(made(checkpoint_id="c", state=b"3", created_at=later))

@@ -69,9 +69,9 @@ def test_a_server_that_does_not_answer(opener: Opener) -> None:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen()
         port = deaf.getsockname()[1]
-        with opener(f"host=127.0.0.1 port={port} dbname=milepost connect_timeout=2") as store:
-            with pytest.raises(DatabaseUnavailable, match="timeout"):
-                store.latest("acme", "s")
+        store = opener(f"host=127.0.0.1 port={port} dbname=milepost connect_timeout=2")
+        with store, pytest.raises(DatabaseUnavailable, match="timeout"):
+            store.latest("acme", "s")
 
 
 def test_a_wrong_password_is_not_repeated(opener: Opener, database: str) -> None:
@@ -106,9 +106,9 @@ def test_no_view_in_the_database(opener: Opener, postgres_conninfo: str) -> None
 
 
 def test_no_such_database(opener: Opener, postgres_conninfo: str) -> None:
-    with opener(conninfo.make_conninfo(postgres_conninfo, dbname="no_such_database")) as store:
-        with pytest.raises((WrongView, DatabaseUnavailable), match="no_such_database"):
-            store.latest("acme", "s")
+    store = opener(conninfo.make_conninfo(postgres_conninfo, dbname="no_such_database"))
+    with store, pytest.raises((WrongView, DatabaseUnavailable), match="no_such_database"):
+        store.latest("acme", "s")
 
 
 def test_no_log_yet(opener: Opener, database: str) -> None:
@@ -208,10 +208,11 @@ def test_a_state_that_was_changed(opener: Opener, database: str, filled: Postgre
         assert found is not None
         with psycopg.connect(database, autocommit=True) as connection:
             connection.execute("""update milepost.checkpoints set state = '{"a": 1}'""")
-        for read in (
+        reads: list[Callable[[], object]] = [
             lambda: store.get("acme", "s", found.checkpoint_id),
             lambda: store.latest("acme", "s"),
-        ):
+        ]
+        for read in reads:
             with pytest.raises(CorruptState) as raised:
                 read()
             for part in (found.checkpoint_id, "tenant acme", "session s", "seq 1", str(found.position)):

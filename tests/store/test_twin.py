@@ -108,7 +108,9 @@ def test_every_read_agrees(seed: int, database: str) -> None:
                     names = (tenant_id, session_id, checkpoint_id)
                     assert real.get(*names) == twin.get(*names)
     with psycopg.connect(database) as connection:
-        kept = connection.execute('select partition, "offset", reason from milepost.quarantine order by 1, 2').fetchall()
+        kept = connection.execute(
+            'select partition, "offset", reason from milepost.quarantine order by 1, 2'
+        ).fetchall()
         reached = connection.execute("select partition, next_offset from milepost.partitions").fetchall()
     assert kept == sorted((r.partition, r.offset, r.fault.reason.value) for r in view.quarantine if r.fault) != []
     assert dict(reached) == view.positions
