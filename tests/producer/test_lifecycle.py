@@ -214,7 +214,7 @@ def test_forked_workers_that_exit_in_the_usual_way_deliver(kafka_servers: str, t
 def test_a_publisher_closed_before_the_fork_is_closed_in_the_child(make: Make) -> None:
     publisher = make(NOBODY)
     publisher.close()
-    publisher.begin_again()  # what the fork's handler calls
+    publisher._begin_again()  # what the fork's handler calls
     with pytest.raises(PublisherClosed):
         publisher.publish(created())
 

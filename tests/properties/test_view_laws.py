@@ -136,3 +136,21 @@ def test_retention_never_takes_the_newest_nor_a_pinned_one_and_keeps_its_limits(
     assert not any(live.pinned for live in removed)
     kept = [live for live in everything if live not in removed]
     assert [live for live in kept if not live.pinned] == [live for live in window if not live.pinned]
+
+
+@law
+@given(happened=logs, before=st.integers(1, 5), after=st.integers(1, 5), data=st.data())
+def test_a_lowered_policy_reaches_sessions_that_stand_still(
+    database: str, happened: list[Event], before: int, after: int, data: st.DataObject
+) -> None:
+    set_newest(database, before)
+    records = log_of(happened).records
+    fill(database, records, data.draw(cuts(len(records))), set())
+    set_newest(database, after)
+    materializer = Materializer(database, DEFAULT_TOPIC)
+    materializer.take(range(PARTITIONS))
+    assert materializer.is_sweeping
+    while materializer.is_sweeping:
+        materializer.sweep()
+    materializer.close()
+    assert_equals_model(database, model(records), min(before, after))

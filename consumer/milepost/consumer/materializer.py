@@ -20,6 +20,7 @@ from milepost.consumer.plan import Plan, moves_of
 from milepost.consumer.records import LogRecord
 from milepost.consumer.retention import Policies
 from milepost.consumer.rules import Outcome
+from milepost.consumer.sweep import Sweep
 from milepost.consumer.write import RefusedRowError, write_plan
 from milepost.schemas import Fenced, InvalidRecord, Reason
 
@@ -70,6 +71,7 @@ class Materializer:
         self._heads = HeadCache()
         self._policies: Policies | None = None
         self._positions: dict[int, tuple[int, bytes]] = {}
+        self._sweep: Sweep | None = None
 
     @property
     def positions(self) -> dict[int, int]:
@@ -91,8 +93,10 @@ class Materializer:
             connection = self.connection()
             self._policies = load_policies(connection)
             rows = connection.execute(queries.load("materialize")["positions"], [wanted]).fetchall()
-        self._positions.update({partition: (offset, digest) for partition, offset, digest in rows})
-        return {partition: offset for partition, offset, _ in rows}
+        self._positions.update({partition: (offset, digest) for partition, offset, digest, _ in rows})
+        if any(version != self._policies.version for *_, version in rows):
+            self._sweep = Sweep(self._policies)
+        return {partition: offset for partition, offset, *_ in rows}
 
     def release(self, partitions: Iterable[int]) -> None:
         """Forget partitions that belong to another consumer now."""
@@ -123,6 +127,18 @@ class Materializer:
             else:
                 applied.transactions += transactions
                 return applied
+
+    @property
+    def is_sweeping(self) -> bool:
+        """Whether sessions have still to be measured by a changed policy."""
+        return self._sweep is not None
+
+    def sweep(self) -> None:
+        """Measure some more sessions by a changed policy, when there are any to measure. Raises like `apply`."""
+        if self._sweep is not None:
+            with self._translated():
+                if not self._sweep.step(self.connection(), self._heads, self._positions, self._topic):
+                    self._sweep = None
 
     def skip_to(self, offsets: Mapping[int, int]) -> None:
         """Move positions over offsets at which the log holds no record for us (transaction markers).
@@ -177,7 +193,10 @@ class Materializer:
         self._heads.keep(heads.values())
         for partition, move in plan.moves.items():
             self._positions[partition] = (move.next_offset, move.digest)
-        self._policies = policies if version == policies.version else None
+        self._policies = policies
+        if version != policies.version:
+            self._policies = load_policies(connection)
+            self._sweep = Sweep(self._policies)
         return _applied(plan)
 
     def _translated(self) -> _Translated:

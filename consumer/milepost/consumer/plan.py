@@ -44,7 +44,7 @@ class PartitionMove(msgspec.Struct):
     expected: int
     next_offset: int
     digest: bytes
-    log_time: int = 0
+    log_time: int | None = None
     events: int = 0
     quarantined: int = 0
     state_bytes: int = 0
@@ -145,6 +145,10 @@ class Plan:
         head.live_checkpoints += 1
         head.live_bytes += event.size
         head.window.append(Live(row.seq, event.size, row.record.log_time, event.pinned))
+        self.prune(head, key)
+
+    def prune(self, head: Head, key: SessionKey) -> None:
+        """Remove what the session's policy does not keep."""
         for live in self._policies.of(*key).prune(head.window):
             head.live_checkpoints -= 1
             head.live_bytes -= live.size

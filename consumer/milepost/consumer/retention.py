@@ -49,6 +49,10 @@ class Policy(msgspec.Struct, frozen=True):
                 removed.append(oldest)
         return removed
 
+    def may_prune(self, live_checkpoints: int) -> bool:
+        """Whether a session with so many live checkpoints may have some to remove."""
+        return live_checkpoints > self.newest or self.max_age is not None or self.max_bytes is not None
+
     def _is_over(self, window: Window, total: int) -> bool:
         if len(window) > self.newest:
             return True

@@ -86,7 +86,9 @@ class Worker:
         try:
             if not self._reader.started and self._reader.assigned:
                 self._start()
-            chunk = self._reader.read(self._config.batch_events, _WAIT_SECONDS)
+            if self._reader.started:
+                self._materializer.sweep()
+            chunk = self._reader.read(self._config.batch_events, 0 if self._materializer.is_sweeping else _WAIT_SECONDS)
             for batch in batches([from_message(message) for message in chunk.messages], self._config.batch_bytes):
                 self._report.applied += self._materializer.apply(batch)
                 self._report.batches += 1
@@ -123,7 +125,7 @@ class Worker:
         self._reader.idle(min(0.1 * 2 ** min(self._failures - 1, 10), _LONGEST_PAUSE_SECONDS))
 
     def _is_done(self) -> bool:
-        if self._until is None or time.monotonic() < self._next_check:
+        if self._until is None or self._materializer.is_sweeping or time.monotonic() < self._next_check:
             return False
         ours = self._materializer.positions
         if any(offset < self._until.get(partition, 0) for partition, offset in ours.items()):

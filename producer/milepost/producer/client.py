@@ -111,13 +111,17 @@ class CheckpointPublisher:
         state = "closed" if self._outbox.closed else "open"
         return f"<CheckpointPublisher to {self._settings.topic} at {self._settings.servers}, {state}>"
 
-    def begin_again(self) -> None:
-        """For the fork's handler, in the child: forget the parent's events and begin with a new publisher id."""
+    def _begin_again(self) -> None:
+        """In a forked child: forget the parent's events and begin with a new publisher id."""
         was_closed = self._outbox.closed
         self._finalizer.detach()
         self._outbox, self._courier = self._begin()
         if was_closed:
             self._outbox.close()
+
+    def _take_no_more(self) -> None:
+        """At the interpreter's exit: what is published from now on has nobody to wait for it."""
+        self._outbox.close()
 
     def _begin(self) -> tuple[Outbox, Carrier]:
         outbox = Outbox(self._settings.queue_bytes, self._on_failure)

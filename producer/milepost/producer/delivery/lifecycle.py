@@ -17,14 +17,15 @@ EXIT_SECONDS: Final = 4.5
 """How long an exit without `close` waits for deliveries; half a second more for what hangs."""
 
 
-class Reborn(Protocol):
-    """A publisher, as a fork sees it."""
+class Publisher(Protocol):
+    """A publisher, as its process's ends see it."""
 
-    def begin_again(self) -> None:
-        """In the child: start over, with nothing of the parent's."""
+    def _begin_again(self) -> None: ...
+
+    def _take_no_more(self) -> None: ...
 
 
-publishers: Final[WeakSet[Reborn]] = WeakSet()
+publishers: Final[WeakSet[Publisher]] = WeakSet()
 running: Final[set[Courier]] = set()
 """Couriers with a thread: also those whose publisher was collected and that still deliver."""
 
@@ -40,9 +41,10 @@ def began(courier: Courier) -> None:
 
 def _at_exit() -> None:
     deadline = time.monotonic() + EXIT_SECONDS
+    for publisher in list(publishers):
+        publisher._take_no_more()  # noqa: SLF001
     couriers = list(running)
     for courier in couriers:
-        courier.outbox.close()
         courier.stop(deadline)
     for courier in couriers:
         courier.conclude(deadline)
@@ -56,7 +58,7 @@ def _in_child() -> None:
         courier.outbox.disown()
     running.clear()
     for publisher in list(publishers):
-        publisher.begin_again()
+        publisher._begin_again()  # noqa: SLF001
 
 
 atexit.register(_at_exit)

@@ -1,4 +1,4 @@
-"""From a Kafka record to an `Envelope`: CloudEvents 1.0, binary content mode, the way the consumer reads the log."""
+"""From a Kafka record to an `Envelope`: CloudEvents 1.0, binary and structured content mode."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Final
 import msgspec
 
 from milepost.schemas.codec import attributes as read
+from milepost.schemas.codec.media import JSON, is_json, is_structured
+from milepost.schemas.codec.structured import check_state, open_envelope
 from milepost.schemas.errors import InvalidRecord
 from milepost.schemas.ids import tenant_problem
-from milepost.schemas.json_text import find_fault
 from milepost.schemas.reasons import Reason
 from milepost.schemas.wire import KNOWN_ATTRIBUTES, TYPES, Envelope, Headers, Kind
 
@@ -28,6 +29,9 @@ def decode(key: bytes | None, value: bytes | None, headers: Headers | None) -> E
     Raises `InvalidRecord`, with its documented reason, for everything that is no valid milepost event.
     """
     attributes = _attributes(headers or ())
+    content_type = attributes.get("content-type", JSON)
+    if content_type != JSON and is_structured(content_type):
+        attributes, value = open_envelope(value, attributes)
     if attributes.get("ce_specversion") != b"1.0":
         _refuse_version(attributes)
     kind = TYPES.get(_required(attributes, "ce_type"))
@@ -134,12 +138,11 @@ def _names(tenant: bytes, session: bytes) -> tuple[str, str]:
 def _check_state(value: bytes | None, attributes: _Attributes) -> bytes:
     """The digest of a state that is whole and valid."""
     if value is None:
-        raise InvalidRecord(Reason.MISSING_STATE, "expected the state as the record's value, found null")
-    content_type = attributes.get("content-type", b"application/json")
-    if content_type != b"application/json" and not _is_json(content_type):
+        raise InvalidRecord(Reason.MISSING_STATE, "expected a state, found none")
+    content_type = attributes.get("content-type", JSON)
+    if content_type != JSON and not is_json(content_type):
         raise InvalidRecord(Reason.WRONG_CONTENT_TYPE, f"expected application/json, found {content_type!r:.100}")
-    if (fault := find_fault(value)) is not None:
-        raise InvalidRecord(Reason(f"state_{fault.code}"), str(fault))
+    check_state(value)
     digest = sha256(value).digest()
     sent = attributes.get("ce_statesha256")
     if sent is not None and read.digest("ce_statesha256", sent) != digest:
@@ -150,16 +153,6 @@ def _check_state(value: bytes | None, attributes: _Attributes) -> bytes:
 def _check_no_value(value: bytes | None) -> None:
     if value:
         raise InvalidRecord(Reason.UNEXPECTED_VALUE, f"expected a null value for a deletion, found {len(value)} bytes")
-
-
-@lru_cache(maxsize=1_024)
-def _is_json(content_type: bytes) -> bool:
-    """Whether a media type is JSON in UTF-8 (RFC 6838 for the suffix, RFC 8259 section 8.1 for the encoding)."""
-    media_type, *parameters = [part.strip().lower() for part in content_type.split(b";")]
-    if media_type != b"application/json" and not media_type.endswith(b"+json"):
-        return False
-    charsets = [part.partition(b"=")[2].strip(b' "') for part in parameters if part.startswith(b"charset=")]
-    return all(charset in (b"utf-8", b"utf8", b"us-ascii") for charset in charsets)
 
 
 def _extensions(attributes: _Attributes) -> bytes | None:

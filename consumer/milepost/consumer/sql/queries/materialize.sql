@@ -1,5 +1,5 @@
 -- name: positions
-select partition, next_offset, digest
+select partition, next_offset, digest, retention_version
 from milepost.partitions
 where partition = any(%b::int4[])
 
@@ -48,7 +48,7 @@ order by h.tenant_id, h.session_id, h.checkpoint_id, h.seq desc
 -- name: move_positions
 update milepost.partitions p
 set next_offset = m.next_offset,
-    log_time = milepost.at(m.log_time),
+    log_time = coalesce(milepost.at(m.log_time), p.log_time),
     events = p.events + m.events,
     applied = p.applied + m.applied,
     duplicates = p.duplicates + m.duplicates,
@@ -71,6 +71,16 @@ set next_offset = m.next_offset, recorded_at = now()
 from unnest(%b::int4[], %b::int8[], %b::int8[]) as m (partition, expected, next_offset)
 where p.partition = m.partition and p.next_offset = m.expected
 returning p.partition
+
+-- name: sessions_to_sweep
+select tenant_id, session_id, partition, live_checkpoints
+from milepost.sessions
+where (tenant_id, session_id) > (%s, %s)
+order by tenant_id, session_id
+limit %s
+
+-- name: swept
+update milepost.partitions set retention_version = %s where partition = any(%b::int4[])
 
 -- name: remove_checkpoints
 delete from milepost.checkpoints c
