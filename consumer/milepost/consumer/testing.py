@@ -134,3 +134,6 @@ class AsyncMemoryStore(AsyncCheckpointStore):
 
     async def _rows(self, read: Read[Answer]) -> list[Row]:
         return self._view.rows(read)
+
+
+__all__ = ["AsyncMemoryStore", "MemoryStore", "MemoryView", "PublishedRecord"]

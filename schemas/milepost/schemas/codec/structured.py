@@ -9,7 +9,7 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Mapping
-from typing import Final, NoReturn
+from typing import Final
 
 import msgspec
 
@@ -30,15 +30,19 @@ _KEPT_HEADERS: Final = ("traceparent", "tracestate")
 # inside of data anything may stand that does not hide where it ends: whether it is a state is judged later
 _ANY_STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _BETWEEN: Final = rb'[^"\[\]{}]*+'
-_FLAT_CONTAINER: Final = rb"[\[{]" + _BETWEEN + rb"(?:" + _ANY_STRING + _BETWEEN + rb")*+[\]}]"
+
+
+def _balanced(levels: int) -> bytes:
+    """Bytes up to a bracket outside of strings, over containers of so many levels; each is read `levels` times at most."""
+    inside = rb"(?>" + _ANY_STRING + rb"|[\[{]" + _balanced(levels - 1) + rb"[\]}])" if levels else _ANY_STRING
+    return _BETWEEN + rb"(?:" + inside + _BETWEEN + rb")*+"
+
 
 _match_begin: Final = re.compile(WS + rb"\{" + WS).match
 _match_name: Final = re.compile(rb"(" + STRING + rb")" + WS + rb":" + WS).match
 _match_flat: Final = re.compile(FLAT).match
 _match_any_flat: Final = re.compile(rb"(?s:" + _ANY_STRING + rb'|[^,\[\]{}"\s]++)').match
-_match_to_bracket: Final = re.compile(
-    rb"(?s:" + _BETWEEN + rb"(?:(?>" + _ANY_STRING + rb"|" + _FLAT_CONTAINER + rb")" + _BETWEEN + rb")*+)"
-).match
+_match_to_bracket: Final = re.compile(rb"(?s:" + _balanced(4) + rb")").match
 _match_comma: Final = re.compile(WS + rb"," + WS).match
 _match_end: Final = re.compile(WS + rb"\}" + WS).match
 _decode_text: Final = msgspec.json.Decoder(str).decode
@@ -69,14 +73,14 @@ def _members(text: bytes) -> dict[str, bytes]:
     """The members of the object, each value as it stands, without the white space around it."""
     members: dict[str, bytes] = {}
     if (match := _match_begin(text)) is None:
-        _bad(text, 0, "a JSON object")
+        raise _broken(text, 0, "a JSON object")
     at = match.end()
     while (match := _match_name(text, at)) is not None:
         name = _name(match[1])
         if name in members:
             raise InvalidRecord(Reason.REPEATED_ATTRIBUTE, f"expected the member {name!r:.100} once, found it again")
         if len(members) == MAX_MEMBERS:
-            _bad(text, at, f"at most {MAX_MEMBERS} members")
+            raise _broken(text, at, f"at most {MAX_MEMBERS} members")
         start = match.end()
         at = _end_of_data(text, start) if name == _DATA else _end_of_attribute(text, start, name)
         members[name] = text[start:at]
@@ -85,11 +89,11 @@ def _members(text: bytes) -> dict[str, bytes]:
         at = comma.end()
     else:
         if members or text[at : at + 1] != b"}":
-            _bad(text, at, "the name of a member in quotes, and a colon")
+            raise _broken(text, at, "the name of a member in quotes, and a colon")
     if (end := _match_end(text, at)) is None:
-        _bad(text, at, "',' or '}'")
+        raise _broken(text, at, "',' or '}'")
     if end.end() != len(text):
-        _bad(text, end.end(), "the end of the envelope")
+        raise _broken(text, end.end(), "the end of the envelope")
     return members
 
 
@@ -97,9 +101,7 @@ def _name(raw: bytes) -> str:
     try:
         return _decode_text(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise InvalidRecord(
-            Reason.BAD_ENVELOPE, f"expected names of members in Unicode, found {raw!r:.100}"
-        ) from None
+        raise InvalidRecord(Reason.BAD_ENVELOPE, f"expected names of members in Unicode, found {raw!r:.100}") from None
 
 
 def _end_of_attribute(text: bytes, start: int, name: str) -> int:
@@ -107,14 +109,14 @@ def _end_of_attribute(text: bytes, start: int, name: str) -> int:
         return match.end()
     if text[start : start + 1] in (b"[", b"{"):
         refuse(f"ce_{name:.100}", "a string, a number, true or false", text[start : start + 40])
-    _bad(text, start, f"the value of {name!r:.100}")
+    raise _broken(text, start, f"the value of {name!r:.100}")
 
 
 def _end_of_data(text: bytes, start: int) -> int:
     """Where a value ends that may be no JSON, but is held together by its brackets or by its quotation marks."""
     if text[start : start + 1] not in (b"[", b"{"):
         if (flat := _match_any_flat(text, start)) is None:
-            _bad(text, start, "the value of 'data'")
+            raise _broken(text, start, "the value of 'data'")
         return flat.end()
     depth, at = 1, start + 1
     while (match := _match_to_bracket(text, at)) is not None:
@@ -130,7 +132,7 @@ def _end_of_data(text: bytes, start: int) -> int:
                 check_state(text[start:at])
         else:
             break
-    _bad(text, at - 1, "the end of 'data'")
+    raise _broken(text, at - 1, "the end of 'data'")
 
 
 def check_state(state: bytes) -> None:
@@ -170,5 +172,5 @@ def _data(members: Mapping[str, bytes]) -> bytes | None:
     return decoded
 
 
-def _bad(text: bytes, at: int, expected: str) -> NoReturn:
-    raise InvalidRecord(Reason.BAD_ENVELOPE, f"at byte {at}: expected {expected}, found {found_at(text, at)}")
+def _broken(text: bytes, at: int, expected: str) -> InvalidRecord:
+    return InvalidRecord(Reason.BAD_ENVELOPE, f"at byte {at}: expected {expected}, found {found_at(text, at)}")
