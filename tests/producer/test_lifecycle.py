@@ -15,9 +15,10 @@ import weakref
 
 import pytest
 
-from milepost.producer import CheckpointPublisher
+from milepost.producer import CheckpointPublisher, Receipt
 from milepost.producer.delivery import lifecycle
-from milepost.schemas import PublisherClosed
+from milepost.producer.delivery.outbox import Outbox
+from milepost.schemas import DeliveryFailed, PublisherClosed, encode
 from tests.producer.conftest import Make
 from tests.producer.helpers import NOBODY, created, header, read_log, steps, wait_until
 
@@ -153,6 +154,29 @@ def test_sigterm_in_the_middle_loses_nothing_that_close_can_send(kafka_servers: 
     delivered, failed = map(int, out.split())
     assert failed <= 1  # the one that the signal came into
     assert steps(read_log(kafka_servers, topic), b"t/s") == list(range(delivered))
+
+
+def test_close_inside_a_publish_of_the_same_thread_does_not_wait_for_itself(
+    make: Make, kafka_servers: str, topic: str
+) -> None:
+    publisher = make(kafka_servers, topic=topic)
+    receipts = [publisher.publish(created(number)) for number in range(100)]
+    with publisher._outbox._publishing:  # where a signal's handler may come in
+        publisher.close(20)
+    assert receipts[-1].result(0).offset == 99
+    assert publisher.stats().delivered == 100
+
+
+def test_an_event_that_comes_after_the_close_it_raced_with_is_reported() -> None:
+    told: list[DeliveryFailed] = []
+    outbox = Outbox(1_000_000, told.append)
+    outbox.fail_rest()  # closed by a handler that came between the check and the append
+    event = created()
+    receipt = Receipt(event.event_id, event.checkpoint_id)
+    outbox.put(encode(event, source="/x"), receipt)
+    with pytest.raises(DeliveryFailed, match="closed"):
+        receipt.result(0)
+    wait_until(lambda: len(told) == 1)
 
 
 def test_a_child_publishes_and_the_parents_events_come_once(kafka_servers: str, topic: str) -> None:

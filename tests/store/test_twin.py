@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -75,16 +76,13 @@ def set_policies(database: str) -> None:
 
 def fill(choose: random.Random, database: str, log: FakeLog) -> None:
     """Take the log in, in batches of any size, by consumers that follow one another."""
-    view = PostgresView(database)
-    start = 0
-    while start < len(log.records):
-        end = start + choose.randint(1, 40)
-        view.apply(log.records[start:end])
-        start = end
-        if choose.random() < 0.3:
-            view.close()
-            view = PostgresView(database)
-    view.close()
+    left = list(log.records)
+    while left:
+        with closing(PostgresView(database)) as view:
+            for _ in range(choose.randint(1, 5)):
+                size = choose.randint(1, 40)
+                view.apply(left[:size])
+                del left[:size]
 
 
 @pytest.mark.parametrize("seed", range(6))

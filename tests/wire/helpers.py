@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, cast
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 
 from milepost.schemas import EncodedEvent, Kind
 from milepost.schemas.published import json_schema
-from milepost.schemas.wire import Headers
 
 CREATED = Kind.CHECKPOINT_CREATED
 DELETED = Kind.SESSION_DELETED
 SOURCE = "/runtimes/tests"
 
+_Headers = Sequence[tuple[str, str | bytes | None]]
 
-def instance(key: bytes | None, headers: Sequence[tuple[str, str | bytes | None]]) -> dict[str, Any]:
+
+class Record(NamedTuple):
+    """A record as a consumer gets it."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    partition: int | None
+
+
+def instance(key: bytes | None, headers: _Headers) -> dict[str, Any]:
     """A record as the schemas see it: key and headers as texts, nulls absent."""
     texts = {
         name: value.decode() if isinstance(value, bytes) else value for name, value in headers if value is not None
@@ -28,7 +38,7 @@ def instance(key: bytes | None, headers: Sequence[tuple[str, str | bytes | None]
     return {"key": None if key is None else key.decode(), "headers": texts}
 
 
-def received(headers: Sequence[tuple[str, str | bytes | None]]) -> Headers:
+def received(headers: _Headers) -> list[tuple[str, bytes | None]]:
     """The headers as a consumer gets them: bytes."""
     return [(name, value.encode() if isinstance(value, str) else value) for name, value in headers]
 
@@ -74,18 +84,26 @@ def produce(servers: str, topic: str, events: Iterable[EncodedEvent]) -> None:
     assert failed == []
 
 
-def consume(servers: str, topic: str, count: int) -> list[Message]:
+def consume(servers: str, topic: str, count: int) -> list[Record]:
     """The first records of a topic, from all of its partitions."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "tests", "enable.auto.commit": False})
     try:
         partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
         consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-        messages: list[Message] = []
-        while len(messages) < count:
-            batch = consumer.consume(count - len(messages), timeout=30)
-            assert batch, f"expected {count} records, found {len(messages)}"
-            messages += batch
-        assert [message.error() for message in messages if message.error()] == []
-        return messages
+        records: list[Record] = []
+        while len(records) < count:
+            batch = consumer.consume(count - len(records), timeout=30)
+            assert batch, f"expected {count} records, found {len(records)}"
+            assert [message.error() for message in batch if message.error()] == []
+            records += [
+                Record(
+                    message.key(),
+                    message.value(),
+                    received(cast("_Headers", message.headers() or [])),
+                    message.partition(),
+                )
+                for message in batch
+            ]
+        return records
     finally:
         consumer.close()

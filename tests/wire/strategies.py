@@ -23,8 +23,12 @@ integers = st.integers(0, MAX_INTEGER)
 labels = st.dictionaries(
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8), printable
 )
-moments = st.datetimes(
-    datetime(1, 1, 3), datetime(9999, 12, 29), timezones=st.sampled_from([UTC, timezone(timedelta(hours=-11.5))])
+_zones = st.sampled_from([UTC, timezone(timedelta(hours=-11.5)), timezone(timedelta(hours=14))])
+moments = st.builds(
+    lambda days, part, zone: (datetime(1, 1, 3, tzinfo=UTC) + timedelta(days, microseconds=part)).astimezone(zone),
+    st.integers(0, 3_652_050),
+    st.integers(0, 86_399_999_999),
+    _zones,
 )
 states = st.sampled_from(
     [b"{}", b' {"$type": "S", "n": 1.0}\n', b'"\\ud800"', b"[" * 900 + b"]" * 900, "é".encode().join([b'"'] * 2)]

@@ -13,10 +13,16 @@ from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool
 
 from milepost.consumer.cursors import AsyncReadCursor
-from milepost.consumer.database import CONNECT_TIMEOUT_SECONDS
-from milepost.consumer.lending import MAX_CONNECTIONS, busy, is_large, is_reusable, own_conninfo, pool_conninfo
+from milepost.consumer.lending import (
+    BUSY_SECONDS,
+    MAX_CONNECTIONS,
+    busy,
+    is_large,
+    is_reusable,
+    own_conninfo,
+    pool_conninfo,
+)
 from milepost.consumer.reading import STATEMENTS, Answer, Read, Row
-from milepost.schemas import DatabaseUnavailable
 
 
 class AsyncBorrowed:
@@ -104,10 +110,10 @@ class AsyncOwnConnections:
             await self._free.acquire()  # does not wait
             return
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+            async with asyncio.timeout(BUSY_SECONDS):
                 await self._free.acquire()
         except TimeoutError:
-            raise DatabaseUnavailable(busy(CONNECT_TIMEOUT_SECONDS)) from None
+            raise busy() from None
 
     async def drop_idle(self) -> None:
         """Close the connections that nobody uses now."""

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from milepost.consumer.headers import raw_names
 from milepost.consumer.records import LogRecord
 from milepost.schemas import Envelope
 
@@ -65,10 +66,16 @@ def extend(chain: bytes, event: Envelope, seq: int, outcome: str) -> bytes:
 def extend_partition(digest: bytes, record: LogRecord) -> bytes:
     """A partition's digest after a record, whatever became of it: it is made of what the log holds alone.
 
-    The record goes in as MessagePack: offset, log time in milliseconds, key, SHA-256 of the value, headers.
+    The record goes in as MessagePack: offset, log time in milliseconds, key, SHA-256 of the value, headers; the name of a
+    header as a string, as bytes where it is not UTF-8.
     """
-    value = record.event.sha256 if record.event is not None else None
-    if value is None and record.value is not None:
+    value = None
+    if record.event is not None and record.event.state is record.value:
+        value = record.event.sha256  # in structured mode the state is a part of the value
+    elif record.value is not None:
         value = sha256(record.value).digest()
-    content = (record.offset, record.log_time // 1_000, record.key, value, record.headers)
-    return sha256(digest + _encode(content)).digest()
+    content = (record.offset, record.log_time // 1_000, record.key, value)
+    try:
+        return sha256(digest + _encode((*content, record.headers))).digest()
+    except UnicodeEncodeError:
+        return sha256(digest + _encode((*content, raw_names(record.headers)))).digest()

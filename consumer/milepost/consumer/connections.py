@@ -17,10 +17,16 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
 from milepost.consumer.cursors import ReadCursor
-from milepost.consumer.database import CONNECT_TIMEOUT_SECONDS
-from milepost.consumer.lending import MAX_CONNECTIONS, busy, is_large, is_reusable, own_conninfo, pool_conninfo
+from milepost.consumer.lending import (
+    BUSY_SECONDS,
+    MAX_CONNECTIONS,
+    busy,
+    is_large,
+    is_reusable,
+    own_conninfo,
+    pool_conninfo,
+)
 from milepost.consumer.reading import STATEMENTS, Answer, Read, Row
-from milepost.schemas import DatabaseUnavailable
 
 
 class Borrowed:
@@ -88,9 +94,9 @@ class OwnConnections:
     def borrow(self) -> Iterator[Borrowed]:
         """A connection; the reason when there is none comes within the connect timeout."""
         try:
-            self._free.get(timeout=CONNECT_TIMEOUT_SECONDS)
+            self._free.get(timeout=BUSY_SECONDS)
         except queue.Empty:
-            raise DatabaseUnavailable(busy(CONNECT_TIMEOUT_SECONDS)) from None
+            raise busy() from None
         try:
             try:
                 borrowed = self._idle.pop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, LiteralString
@@ -20,6 +21,7 @@ CONNECT_TIMEOUT_SECONDS: Final = 10
 # what a retry of the same thing may mend: connection, resources, operator, locks, read-only server
 _PASSING: Final = ("08", "53", "57", "58", "40", "55", "25")
 # the schema or the privileges are not what this version needs
+_NO_DATABASE: Final = re.compile(r'database "[^"]*" does not exist')
 _SCHEMA: Final = ("42", "3F")
 
 
@@ -93,7 +95,8 @@ def translate(error: psycopg.Error, database: str) -> MilepostError:
     text = " ".join(str(error).split())
     if state in ("42P01", "3F000") or (state == "42501" and "schema milepost" in text):
         return WrongView(f"expected the schema milepost in {where}, found none ({text}); run: milepost setup")
-    if state == "3D000":
+    # a refused connection has no SQLSTATE, only the server's text
+    if state == "3D000" or _NO_DATABASE.search(text):
         return WrongView(f"expected the database of {where} to exist, found none; create it, then run: milepost setup")
     if state.startswith(_SCHEMA):
         return WrongView(f"the database at {where} refused a statement of this version ({text}); run: milepost setup")
@@ -103,8 +106,12 @@ def translate(error: psycopg.Error, database: str) -> MilepostError:
 
 
 def is_record_at_fault(error: psycopg.Error) -> bool:
-    """Whether Postgres refused what a row holds (SQLSTATE classes 22, 23, 54), rather than failed to work."""
-    return (error.sqlstate or "").startswith(("22", "23", "54"))
+    """Whether Postgres refused what a row holds (SQLSTATE classes 22, 23, 54), rather than failed to work.
+
+    A key that is there already says something of the view, not of the record.
+    """
+    state = error.sqlstate or ""
+    return state.startswith(("22", "23", "54")) and state != "23505"
 
 
 def has_schema(connection: Connection) -> bool:

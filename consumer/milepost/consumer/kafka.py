@@ -15,7 +15,7 @@ from milepost.schemas import InvalidSetting, KafkaUnavailable
 
 logger = logging.getLogger(__name__)
 
-ANSWER_SECONDS: Final = 15.0
+ANSWER_SECONDS: Final = 10.0
 _Result = TypeVar("_Result")
 
 
@@ -46,6 +46,8 @@ def translated(bootstrap_servers: str) -> Iterator[None]:
         yield
     except KafkaException as error:
         raise KafkaUnavailable(f"Kafka at {bootstrap_servers} could not do it now: {reason(error)}") from error
+    except TimeoutError as error:
+        raise KafkaUnavailable(f"Kafka at {bootstrap_servers} did not answer within {ANSWER_SECONDS:g} s") from error
 
 
 def reason(error: KafkaException) -> str:

@@ -12,9 +12,12 @@ from psycopg.pq import TransactionStatus
 
 from milepost.consumer.database import CONNECT_TIMEOUT_SECONDS, parse
 from milepost.consumer.reading import Row
+from milepost.schemas import DatabaseUnavailable
 
 MAX_CONNECTIONS: Final = 10
 """How many connections a store makes of a conninfo at most. For another number, give it a pool."""
+BUSY_SECONDS: Final = 30
+"""How long a read waits for one of them to come free; psycopg_pool waits as long."""
 
 _LARGE_VALUE_BYTES: Final = 1024 * 1024
 _UNKNOWN_STATEMENT: Final = ("26000", "42P05")
@@ -58,6 +61,8 @@ def is_large(rows: Sequence[Row]) -> bool:
     return bool(rows) and isinstance(rows[0][-1], bytes) and len(rows[0][-1]) > _LARGE_VALUE_BYTES
 
 
-def busy(seconds: float) -> str:
-    """What to say when no connection came free."""
-    return f"all {MAX_CONNECTIONS} connections of the store were in use for {seconds:g} s; give it a larger pool"
+def busy() -> DatabaseUnavailable:
+    """What to raise when no connection came free."""
+    return DatabaseUnavailable(
+        f"all {MAX_CONNECTIONS} connections of the store were in use for {BUSY_SECONDS} s; give it a larger pool"
+    )

@@ -6,7 +6,8 @@ The position is moved by compare-and-set on the stored one, first of all: who ha
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final, NoReturn
 
 import msgspec
@@ -16,13 +17,13 @@ from milepost.consumer import queries
 from milepost.consumer.database import Connection, connect, translate
 from milepost.consumer.heads import HeadCache, SessionKey
 from milepost.consumer.lookup import load_heads, load_known, load_policies
-from milepost.consumer.plan import Plan, moves_of
+from milepost.consumer.plan import Plan, Stand, moves_of
 from milepost.consumer.records import LogRecord
 from milepost.consumer.retention import Policies
 from milepost.consumer.rules import Outcome
 from milepost.consumer.sweep import Sweep
-from milepost.consumer.write import RefusedRowError, write_plan
-from milepost.schemas import Fenced, InvalidRecord, Reason
+from milepost.consumer.write import RefusedRowError, refusals, write_plan
+from milepost.schemas import Fenced, InvalidRecord, MilepostError, Reason
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ _WRITER_SETTINGS: Final = {
     "jit": "off",
 }
 _LINES_TRUSTED: Final = 4
-"""How many refused rows of a batch are found by Postgres' own line number before the batch is halved instead."""
+"""How many refused rows of a batch are found by Postgres' own line number before the batch is searched instead."""
 
 
 class Applied(msgspec.Struct):
@@ -70,19 +71,19 @@ class Materializer:
         self._connection: Connection | None = None
         self._heads = HeadCache()
         self._policies: Policies | None = None
-        self._positions: dict[int, tuple[int, bytes]] = {}
+        self._positions: dict[int, Stand] = {}
         self._sweep: Sweep | None = None
 
     @property
     def positions(self) -> dict[int, int]:
         """The next offset of each partition that was taken."""
-        return {partition: offset for partition, (offset, _) in self._positions.items()}
+        return {partition: stand.next_offset for partition, stand in self._positions.items()}
 
     def connection(self) -> Connection:
         """The connection, made anew when the last one is gone. It acts as `milepost_writer` where it may."""
         if self._connection is None or self._connection.closed:
             self._connection = connect(self._database, application="milepost-consumer")
-            _become_writer(self._connection)
+            become_writer(self._connection)
         return self._connection
 
     def take(self, partitions: Iterable[int]) -> dict[int, int]:
@@ -93,7 +94,7 @@ class Materializer:
             connection = self.connection()
             self._policies = load_policies(connection)
             rows = connection.execute(queries.load("materialize")["positions"], [wanted]).fetchall()
-        self._positions.update({partition: (offset, digest) for partition, offset, digest, _ in rows})
+        self._positions.update({partition: Stand(*stand) for partition, *stand, _ in rows})
         if any(version != self._policies.version for *_, version in rows):
             self._sweep = Sweep(self._policies)
         return {partition: offset for partition, offset, *_ in rows}
@@ -111,22 +112,18 @@ class Materializer:
         A record that Postgres refuses goes to the quarantine and the others are applied all the same.
         Raises `Fenced` when another consumer moved a position, `DatabaseUnavailable` for what may work later.
         """
-        lines_trusted = _LINES_TRUSTED
-        transactions = 0
-        while True:
+        for transaction in range(1, _LINES_TRUSTED + 2):
             try:
                 applied = self._write(records)
             except RefusedRowError as refused:
-                transactions += 1
-                if refused.record is None or not lines_trusted:
-                    applied = self._halve(records, refused)
-                    applied.transactions += transactions
-                    return applied
-                lines_trusted -= 1
+                last = refused
+                if refused.record is None:
+                    break
                 records = [_refused(record, refused) if record is refused.record else record for record in records]
             else:
-                applied.transactions += transactions
+                applied.transactions = transaction
                 return applied
+        return self._search(records, last, transaction + 1)
 
     @property
     def is_sweeping(self) -> bool:
@@ -145,7 +142,7 @@ class Materializer:
 
         Raises `Fenced` when another consumer moved a position.
         """
-        moves = [(partition, self._positions[partition][0], offset) for partition, offset in offsets.items()]
+        moves = [(partition, self._positions[partition].next_offset, offset) for partition, offset in offsets.items()]
         with self._translated():
             rows = self.connection().execute(
                 queries.load("materialize")["skip_positions"], [list(column) for column in zip(*moves, strict=True)]
@@ -155,44 +152,68 @@ class Materializer:
             self.release(lost)
             raise Fenced(frozenset(lost))
         for partition, _, offset in moves:
-            self._positions[partition] = (offset, self._positions[partition][1])
+            self._positions[partition] = self._positions[partition]._replace(next_offset=offset)
 
     def close(self) -> None:
         """Close the connection."""
         if self._connection is not None:
             self._connection.close()
 
-    def _halve(self, records: Sequence[LogRecord], refused: RefusedRowError) -> Applied:
-        """Find a refused record that Postgres did not point at: each half is a batch of its own."""
-        if len(records) == 1:
-            return self._write([_refused(records[0], refused)])
-        middle = len(records) // 2
-        applied = self.apply(records[:middle])
-        applied += self.apply(records[middle:])
+    def _search(self, records: Sequence[LogRecord], refused: RefusedRowError, transactions: int) -> Applied:
+        """Find refused records that Postgres did not point at: all in one transaction, a savepoint for each part."""
+        with self._keeping_heads(records), self.connection().transaction() as transaction:
+            # a constraint that waits for the commit would speak too late to say which part it is
+            transaction.connection.execute("set constraints all immediate")
+            applied = self._split(records, refused)
+        applied.transactions = transactions
         return applied
 
+    def _split(self, records: Sequence[LogRecord], refused: RefusedRowError) -> Applied:
+        if len(records) == 1:
+            try:
+                return self._write_in_transaction([_refused(records[0], refused)])
+            except RefusedRowError as again:
+                where = f"{self._topic}/{records[0].partition}@{records[0].offset}"
+                raise MilepostError(f"Postgres refused to quarantine the record {where}: {again.detail}") from again
+        middle = len(records) // 2
+        applied = self._part(records[:middle])
+        applied += self._part(records[middle:])
+        return applied
+
+    def _part(self, records: Sequence[LogRecord]) -> Applied:
+        try:
+            return self._write_in_transaction(records)
+        except RefusedRowError as refused:
+            self._heads.forget(_keys(records))
+            return self._split(records, refused)
+
     def _write(self, records: Sequence[LogRecord]) -> Applied:
-        keys = {(record.event.tenant_id, record.event.session_id) for record in records if record.event is not None}
+        with self._keeping_heads(records):
+            return self._write_in_transaction(records)
+
+    @contextmanager
+    def _keeping_heads(self, records: Sequence[LogRecord]) -> Iterator[None]:
+        """What a transaction changes without committing is forgotten; errors of psycopg become ours."""
         try:
             with self._translated():
-                return self._write_in_transaction(records, keys)
+                yield
         except BaseException:
-            self._heads.forget(keys)
+            self._heads.forget(_keys(records))
             raise
 
-    def _write_in_transaction(self, records: Sequence[LogRecord], keys: set[SessionKey]) -> Applied:
+    def _write_in_transaction(self, records: Sequence[LogRecord]) -> Applied:
         connection = self.connection()
         policies = self._policies or load_policies(connection)
-        heads = load_heads(connection, self._heads, keys, records)
+        heads = load_heads(connection, self._heads, _keys(records), records)
         known = load_known(connection, heads, records)
         plan = Plan(heads, known, policies, moves_of(records, self._positions))
         for record in records:
             plan.add(record)
-        with connection.transaction():
+        with refusals(), connection.transaction():
             version = write_plan(connection, plan, heads, self._topic)
         self._heads.keep(heads.values())
         for partition, move in plan.moves.items():
-            self._positions[partition] = (move.next_offset, move.digest)
+            self._positions[partition] = Stand(move.next_offset, move.digest, move.epoch)
         self._policies = policies
         if version != policies.version:
             self._policies = load_policies(connection)
@@ -224,6 +245,10 @@ class _Translated:
             self._materializer.fail(error)
 
 
+def _keys(records: Sequence[LogRecord]) -> set[SessionKey]:
+    return {(event.tenant_id, event.session_id) for record in records if (event := record.event) is not None}
+
+
 def _refused(record: LogRecord, refused: RefusedRowError) -> LogRecord:
     return msgspec.structs.replace(
         record,
@@ -240,7 +265,7 @@ def _applied(plan: Plan) -> Applied:
     return Applied(outcomes, len(plan.quarantine), len(plan.inserts), 1)
 
 
-def _become_writer(connection: Connection) -> None:
+def become_writer(connection: Connection) -> None:
     """Act with the writer's privileges alone: it cannot update or delete history."""
     may = connection.execute(
         "select pg_has_role(current_user, oid, 'member') from pg_roles where rolname = 'milepost_writer' and rolbypassrls"

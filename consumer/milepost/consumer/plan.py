@@ -6,6 +6,7 @@ Events that a batch both brings and removes again, by retention or deletion, are
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -38,12 +39,22 @@ class Removal(msgspec.Struct, gc=False):
     all_of_them: bool
 
 
+class Stand(NamedTuple):
+    """Where a partition stands in the view."""
+
+    next_offset: int
+    digest: bytes
+    epoch: int = 0
+    """Moves when somebody else changes sessions of the partition, so that what is remembered of them is void."""
+
+
 class PartitionMove(msgspec.Struct):
     """How a batch moves a partition: where it must stand before, where it stands after, and what is added to its totals."""
 
     expected: int
     next_offset: int
     digest: bytes
+    epoch: int = 0
     log_time: int | None = None
     events: int = 0
     quarantined: int = 0
@@ -183,11 +194,12 @@ class Plan:
             move.last_seen = record.log_time
 
 
-def moves_of(records: Sequence[LogRecord], positions: Mapping[int, tuple[int, bytes]]) -> dict[int, PartitionMove]:
-    """The moves of a batch before its first record, from each partition's next offset and digest."""
+def moves_of(records: Sequence[LogRecord], positions: Mapping[int, Stand]) -> dict[int, PartitionMove]:
+    """The moves of a batch before its first record, from where each partition stands."""
     partitions = {record.partition for record in records}
-    return {
-        partition: PartitionMove(offset, offset, digest)
-        for partition, (offset, digest) in positions.items()
-        if partition in partitions
-    }
+    return {partition: still(stand) for partition, stand in positions.items() if partition in partitions}
+
+
+def still(stand: Stand) -> PartitionMove:
+    """A move that goes nowhere yet."""
+    return PartitionMove(stand.next_offset, *stand)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from milepost.consumer.headers import read_headers
 from milepost.schemas import Envelope, InvalidRecord, Reason, decode
 from milepost.schemas.wire import Headers
 
@@ -52,13 +53,15 @@ def from_parts(
 
 def from_message(message: Message) -> LogRecord:
     """A record from a Kafka message without error."""
-    fault = None
-    try:
-        headers = message.headers() or ()
-    except (UnicodeDecodeError, ValueError) as error:
-        headers, fault = (), InvalidRecord(Reason.UNREADABLE_HEADERS, f"expected header names in UTF-8, found: {error}")
     partition, offset, log_time = message.partition(), message.offset(), message.timestamp()[1] * 1_000
-    key, value = message.key(), message.value()
-    if fault is not None:
-        return LogRecord(partition, offset, log_time, key, value, (), None, fault)  # type: ignore[arg-type]
-    return from_parts(partition, offset, log_time, key, value, headers)  # type: ignore[arg-type]
+    headers, readable = read_headers(message)
+    make = from_parts if readable else unreadable
+    return make(partition, offset, log_time, message.key(), message.value(), headers)  # type: ignore[arg-type]
+
+
+def unreadable(
+    partition: int, offset: int, log_time: int, key: bytes | None, value: bytes | None, headers: Headers
+) -> LogRecord:
+    """A record with the name of a header that is not UTF-8."""
+    fault = InvalidRecord(Reason.UNREADABLE_HEADERS, "expected names of headers in UTF-8, found other bytes")
+    return LogRecord(partition, offset, log_time, key, value, headers, None, fault)

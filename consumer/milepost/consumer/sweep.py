@@ -12,7 +12,7 @@ from milepost.consumer import queries
 from milepost.consumer.database import Connection
 from milepost.consumer.heads import Head, HeadCache, SessionKey
 from milepost.consumer.lookup import load_heads
-from milepost.consumer.plan import Known, PartitionMove, Plan
+from milepost.consumer.plan import Known, Plan, Stand, still
 from milepost.consumer.retention import Policies
 from milepost.consumer.write import write_plan
 
@@ -26,9 +26,7 @@ class Sweep:
         self._policies = policies
         self._last: SessionKey = ("", "")
 
-    def step(
-        self, connection: Connection, cache: HeadCache, positions: Mapping[int, tuple[int, bytes]], topic: str
-    ) -> bool:
+    def step(self, connection: Connection, cache: HeadCache, positions: Mapping[int, Stand], topic: str) -> bool:
         """Measure the next page in one transaction; False when there was none left.
 
         Raises `Fenced` when a partition is not ours any more.
@@ -57,11 +55,11 @@ class Sweep:
         self,
         connection: Connection,
         heads: Mapping[SessionKey, Head],
-        positions: Mapping[int, tuple[int, bytes]],
+        positions: Mapping[int, Stand],
         topic: str,
     ) -> None:
         ours = {head.partition for head in heads.values()}
-        moves = {partition: PartitionMove(positions[partition][0], *positions[partition]) for partition in ours}
+        moves = {partition: still(positions[partition]) for partition in ours}
         plan = Plan(heads, Known({}, {}), self._policies, moves)
         for key, head in heads.items():
             plan.prune(head, key)

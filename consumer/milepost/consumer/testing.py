@@ -20,7 +20,7 @@ from milepost.consumer.async_store import AsyncCheckpointStore
 from milepost.consumer.chain import START
 from milepost.consumer.heads import Head
 from milepost.consumer.memory import Tables
-from milepost.consumer.plan import Known, Plan, moves_of
+from milepost.consumer.plan import Known, Plan, Stand, moves_of
 from milepost.consumer.reading import Answer, Read, Row
 from milepost.consumer.records import LogRecord, from_parts
 from milepost.consumer.retention import Policies
@@ -55,7 +55,7 @@ class MemoryView:
         """What stays of a session: the newest 50 unless something else is said. A change holds from the next record on."""
         self.quarantine: list[LogRecord] = []
         """The records that were no events, each with the reason in `fault`."""
-        self._positions = dict.fromkeys(range(partitions), (0, START))
+        self._positions = dict.fromkeys(range(partitions), Stand(0, START))
         self._known = Known({}, {})
         self._tables = Tables(topic)
         self._tables.next_offsets.update(self.positions)
@@ -64,7 +64,7 @@ class MemoryView:
     @property
     def positions(self) -> dict[int, int]:
         """The next offset of each partition."""
-        return {partition: offset for partition, (offset, _) in self._positions.items()}
+        return {partition: stand.next_offset for partition, stand in self._positions.items()}
 
     def apply(self, records: Iterable[LogRecord | PublishedRecord]) -> None:
         """Take in records, each partition's in log order. Those below its next offset were taken before and change nothing.
@@ -103,7 +103,7 @@ class MemoryView:
         self._tables.write(plan)
         self.quarantine += plan.quarantine
         for partition, move in plan.moves.items():
-            self._positions[partition] = (move.next_offset, move.digest)
+            self._positions[partition] = Stand(move.next_offset, move.digest)
 
 
 class MemoryStore(CheckpointStore):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
+import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
@@ -71,9 +71,10 @@ class Worker:
 
         Raises `WrongLog` or `WrongView` for what no waiting mends.
         """
-        parent = os.getppid()
+        # a pool that was killed cannot tell its workers to stop
+        parent = multiprocessing.parent_process()
         try:
-            while not self._stop() and os.getppid() == parent and not self._is_done():
+            while not self._stop() and (parent is None or parent.is_alive()) and not self._is_done():
                 self._watch.tick()
                 self._step()
         finally:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 import psycopg
@@ -32,24 +33,37 @@ class RefusedRowError(Exception):
         self.detail = detail
 
 
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Errors of psycopg that are about a row become `RefusedRowError`."""
+    try:
+        yield
+    except psycopg.Error as error:
+        if is_record_at_fault(error):
+            raise RefusedRowError(None, _detail(error)) from error
+        raise
+
+
 def write_plan(connection: Connection, plan: Plan, heads: Mapping[SessionKey, Head], topic: str) -> int:
     """Write a plan inside the open transaction. Returns the version of the policies as they are now.
 
     Raises `Fenced` when a position is not where the plan expects it, `RefusedRowError` when a record is at fault.
     """
-    try:
+    with refusals():
         version = _move_positions(connection, plan.moves)
+        write_rows(connection, plan, heads, topic)
+        _quarantine(connection, plan, topic)
+    return version
+
+
+def write_rows(connection: Connection, plan: Plan, heads: Mapping[SessionKey, Head], topic: str) -> None:
+    """Write what a plan says of sessions and publishers. Raises `RefusedRowError` when a record is at fault."""
+    with refusals():
         _remove(connection, plan)
         _copy(connection, "checkpoints", CHECKPOINT_COLUMNS, list(plan.inserts.values()), checkpoint_values)
         _copy(connection, "history", HISTORY_COLUMNS, plan.history, lambda row: history_values(row, topic))
         _upsert_sessions(connection, list(heads.values()))
         _upsert_publishers(connection, plan)
-        _quarantine(connection, plan, topic)
-    except psycopg.Error as error:
-        if is_record_at_fault(error):
-            raise RefusedRowError(None, _detail(error)) from error
-        raise
-    return version
 
 
 def _move_positions(connection: Connection, moves: Mapping[int, PartitionMove]) -> int:
@@ -68,6 +82,7 @@ def _move_positions(connection: Connection, moves: Mapping[int, PartitionMove]) 
                 move.quarantined,
                 move.state_bytes,
                 move.digest,
+                move.epoch,
             )
             for partition, move in moves.items()
         ]

@@ -1,7 +1,8 @@
 """Everything of a publisher that waits: numbered, bounded, counted, in order.
 
-The lock is held for a few assignments at a time, never over a call that may wait. It is reentrant because a signal
-handler may publish or close in the middle of a `publish` of the same thread.
+There are two locks, each held for a few assignments, never over a call that may wait: one among those who publish, and
+one on the side that sends. Neither side takes the other's, since a signal handler may close the publisher in the middle
+of a `publish` of its own thread: the sending thread must then be able to finish. For the same reason both are reentrant.
 """
 
 from __future__ import annotations
@@ -40,14 +41,16 @@ class Outbox:
         self.rebuilt = 0
         self._header: Final = ("ce_publisherid", str(self.publisher_id))
         self._queue_bytes: Final = queue_bytes
-        self._lock: Final = threading.RLock()
         self._sealed = False
+        self._publishing: Final = threading.RLock()
         self._numbered = 0
+        self._refused = 0
         self._taken_bytes = 0
-        self._delivered = 0  # these two are written by the sending thread alone, so without the lock
-        self._delivered_bytes = 0
+        self._sending: Final = threading.RLock()
         self._failed: Final[Counter[str]] = Counter()
         self._failed_bytes = 0
+        self._delivered = 0  # these two are written by the sending thread alone, so without a lock
+        self._delivered_bytes = 0
 
     # ---- for those who publish ----
 
@@ -59,7 +62,7 @@ class Outbox:
         size = size_of(record)
         headers = record.headers
         headers.append(self._header)
-        with self._lock:
+        with self._publishing:
             if self.closed:
                 raise PublisherClosed("the publisher was closed; it takes no more events")
             self._numbered = seq = self._numbered + 1
@@ -67,8 +70,11 @@ class Outbox:
                 headers.append(("ce_publisherseq", str(seq)))
                 self._taken_bytes += size
                 self.waiting.append(Parcel(seq, record, receipt, size))
+            else:
+                self._refused += 1
         if not taken:
-            self._refuse(receipt, size)
+            detail = f"{size} bytes more would pass the {self._queue_bytes} that may wait (queue_bytes)"
+            self._tell(receipt, QUEUE_FULL, detail)
         elif self._sealed:  # closed by a signal handler or another thread since the check above
             self.fail_rest()
         return taken
@@ -77,7 +83,7 @@ class Outbox:
 
     def next_to_send(self) -> Parcel | None:
         """Move the oldest waiting event among the sent ones."""
-        with self._lock:
+        with self._sending:
             if not self.waiting:
                 return None
             parcel = self.waiting.popleft()
@@ -86,7 +92,7 @@ class Outbox:
 
     def put_back(self, parcel: Parcel) -> None:
         """Undo `next_to_send`."""
-        with self._lock:
+        with self._sending:
             if self.sent.pop(parcel.seq, None) is not None:
                 self.waiting.appendleft(parcel)
 
@@ -104,7 +110,7 @@ class Outbox:
 
     def fail_rest(self) -> int:
         """Fail all that is under way as `closed`, and whatever should still come; how many those were."""
-        with self._lock:
+        with self._sending:
             self._sealed = True
             sent = list(self.sent.values())
             waiting = list(self.waiting)
@@ -120,7 +126,7 @@ class Outbox:
 
     def close(self) -> None:
         """Take no more events."""
-        with self._lock:
+        with self._publishing:
             self.closed = True
 
     def idle(self) -> bool:
@@ -135,23 +141,29 @@ class Outbox:
         """Whether all events up to this number were delivered or have failed. For the sending thread."""
         oldest = next(iter(self.sent), None)
         if oldest is None:
-            with self._lock:
-                oldest = self.waiting[0].seq if self.waiting else None
-        return oldest is None or oldest > seq
+            try:
+                oldest = self.waiting[0].seq
+            except IndexError:
+                return True
+        return oldest > seq
 
     def stats(self) -> PublisherStats:
         """The counts, as one."""
-        with self._lock:
-            delivered, delivered_bytes = self._delivered, self._delivered_bytes
-            failed = sum(self._failed.values())
+        delivered, delivered_bytes = self._delivered, self._delivered_bytes
+        with self._sending:
+            by_reason, failed_bytes = dict(self._failed), self._failed_bytes
+        with self._publishing:
+            if self._refused:
+                by_reason[QUEUE_FULL] = self._refused
+            failed = sum(by_reason.values())
             return PublisherStats(
                 publisher_id=self.publisher_id,
                 published=self._numbered,
                 delivered=delivered,
                 failed=failed,
-                failed_by_reason=dict(self._failed),
-                under_way=max(self._numbered - delivered - failed, 0),
-                under_way_bytes=max(self._taken_bytes - delivered_bytes - self._failed_bytes, 0),
+                failed_by_reason=by_reason,
+                under_way=self._numbered - delivered - failed,
+                under_way_bytes=self._taken_bytes - delivered_bytes - failed_bytes,
                 producers_rebuilt=self.rebuilt,
             )
 
@@ -161,14 +173,8 @@ class Outbox:
             detail = "it is its parent process's to deliver; what became of it is not known in this one"
             parcel.receipt.settle(DeliveryFailed(parcel.receipt.event_id, FORKED, detail))
 
-    def _refuse(self, receipt: Receipt, size: int) -> None:
-        with self._lock:
-            self._failed[QUEUE_FULL] += 1
-        detail = f"{size} bytes more would pass the {self._queue_bytes} that may wait (queue_bytes)"
-        self._tell(receipt, QUEUE_FULL, detail)
-
     def _fail(self, parcel: Parcel, reason: str, detail: str) -> None:
-        with self._lock:
+        with self._sending:
             self._failed[reason] += 1
             self._failed_bytes += parcel.size
         self._tell(parcel.receipt, reason, detail)

@@ -49,24 +49,21 @@ class Reporter:
         self._queue: Final[SimpleQueue[DeliveryFailed | None]] = SimpleQueue()
         self._pace: Final = Pace(LINE_SECONDS)
         self._raised: Final = Pace(LINE_SECONDS)
-        self._lock: Final = threading.RLock()
+        self._lock: Final = threading.RLock()  # for beginning and end of the thread
         self._thread: threading.Thread | None = None
-        self._unlogged: Counter[str] = Counter()
-        self._untold = 0
         self._finishing = False
+        self._untold = 0  # for the log alone, so without a lock; the exact count is in the outbox
+        self._unlogged: Counter[str] = Counter()
         self._last: DeliveryFailed | None = None
 
     def failed(self, failure: DeliveryFailed) -> None:
-        """Take note of a failure. Returns at once, from any thread."""
-        with self._lock:
-            self._unlogged[failure.reason] += 1
-            self._last = failure
-            if self._on_failure is not None and self._queue.qsize() >= MAX_UNTOLD:
-                self._untold += 1
-                return
-            if self._thread is None and not self._start():
-                return
+        """Take note of a failure. Returns at once, from any thread, also in a signal handler."""
+        if self._queue.qsize() < MAX_UNTOLD:
             self._queue.put(failure)
+        else:
+            self._untold += 1
+        if self._thread is None:
+            self._start()
 
     def finish(self) -> None:
         """Let the thread end after what it was given. Returns at once; may be called again."""
@@ -79,15 +76,17 @@ class Reporter:
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout)
 
-    def _start(self) -> bool:
-        thread = threading.Thread(target=self._run, name="milepost-failures", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:  # no more threads, or the interpreter is ending: the log has to do
-            self._log()
-            return False
-        self._thread = thread
-        return True
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is not None:
+                return
+            thread = threading.Thread(target=self._run, name="milepost-failures", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # no more threads, or the interpreter is ending: then in this one
+                self._drain()
+                return
+            self._thread = thread
 
     def _run(self) -> None:
         while not self._over():
@@ -110,7 +109,15 @@ class Reporter:
                 return True
         return False
 
+    def _drain(self) -> None:
+        while not self._queue.empty():
+            if (failure := self._queue.get()) is not None:
+                self._tell(failure)
+        self._log()
+
     def _tell(self, failure: DeliveryFailed) -> None:
+        self._unlogged[failure.reason] += 1
+        self._last = failure
         if self._on_failure is None:
             return
         try:
@@ -120,18 +127,17 @@ class Reporter:
                 logger.exception("publisher %s: on_failure raised; the event: %s", self._publisher, failure)
 
     def _log(self) -> None:
-        with self._lock:
-            counts, last, untold = self._unlogged, self._last, self._untold
-            self._unlogged, self._untold = Counter(), 0
+        counts, self._unlogged = self._unlogged, Counter()
+        untold, self._untold = self._untold, 0
         if not counts:
             return
         reasons = ", ".join(f"{count} {reason}" for reason, count in counts.most_common())
-        more = f"; {untold} were not told to on_failure, which is too slow" if untold else ""
+        more = f", and {untold} that on_failure was too slow to hear of" if untold else ""
         logger.error(
             "publisher %s: %d not delivered (%s)%s; the last: %s",
             self._publisher,
             counts.total(),
             reasons,
             more,
-            last,
+            self._last,
         )

@@ -43,6 +43,7 @@ create table milepost.partitions (
     quarantined bigint  not null default 0,
     state_bytes bigint  not null default 0,
     retention_version bigint not null default 0,
+    epoch       bigint  not null default 0,
     digest      bytea   not null default '\x0000000000000000000000000000000000000000000000000000000000000000'::bytea,
     recorded_at timestamptz not null default now()
 ) with (fillfactor = 50);
@@ -52,6 +53,8 @@ comment on column milepost.partitions.next_offset is
 comment on column milepost.partitions.log_time is 'The log''s time of the last record below next_offset.';
 comment on column milepost.partitions.retention_version is
     'The policies that all sessions of the partition were measured by; set by a sweep after a change.';
+comment on column milepost.partitions.epoch is
+    'Moves with every milepost quarantine retry; what a consumer remembers of the partition''s sessions is void then.';
 comment on column milepost.partitions.digest is 'Running digest over all records below next_offset: docs/chain.md.';
 -- one row per session: its head
 create table milepost.sessions (
@@ -218,7 +221,7 @@ create table milepost.quarantine (
 );
 
 comment on column milepost.quarantine.headers is
-    'All headers in order: [name, value], the value a text, null, or {"base64": …} where it is not UTF-8.';
+    'All headers in order: [name, value], each a text, null, or {"base64": …} where it is not UTF-8.';
 
 create index quarantine_open on milepost.quarantine (partition, "offset") where status = 'open';
 -- how much of a session stays: the narrowest policy that fits holds
@@ -298,7 +301,7 @@ begin
         grant insert, update, delete on milepost.sessions, milepost.checkpoints, milepost.publishers to milepost_writer;
         grant insert, update on milepost.partitions to milepost_writer;
         grant insert on milepost.history, milepost.quarantine to milepost_writer;
-        grant update (status, note, changed_by, changed_at) on milepost.quarantine to milepost_writer;
+        grant update (reason, detail, status, note, changed_by, changed_at) on milepost.quarantine to milepost_writer;
         foreach name in array array['sessions', 'checkpoints', 'history'] loop
             execute format('create policy writer_has_all on milepost.%I to milepost_writer using (true) with check (true)', name);
         end loop;

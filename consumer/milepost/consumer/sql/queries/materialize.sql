@@ -1,5 +1,5 @@
 -- name: positions
-select partition, next_offset, digest, retention_version
+select partition, next_offset, digest, epoch, retention_version
 from milepost.partitions
 where partition = any(%b::int4[])
 
@@ -59,10 +59,10 @@ set next_offset = m.next_offset,
     digest = m.digest,
     recorded_at = now()
 from unnest(%b::int4[], %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::int8[],
-            %b::int8[], %b::int8[], %b::bytea[])
+            %b::int8[], %b::int8[], %b::bytea[], %b::int8[])
     as m (partition, expected, next_offset, log_time, events, applied, duplicates, stale, conflicts,
-          quarantined, state_bytes, digest)
-where p.partition = m.partition and p.next_offset = m.expected
+          quarantined, state_bytes, digest, epoch)
+where p.partition = m.partition and p.next_offset = m.expected and p.epoch = m.epoch
 returning p.partition, (select last_value from milepost.retention_version)
 
 -- name: skip_positions
@@ -127,15 +127,18 @@ from unnest(%b::bytea[], %b::int4[], %b::text[], %b::int8[], %b::int8[], %b::int
 on conflict (publisher_id, partition) do update
 set events = p.events + excluded.events,
     highest_seq = greatest(p.highest_seq, excluded.highest_seq),
-    last_seen = excluded.last_seen
+    -- a record that is retried comes before those that were seen
+    source = case when excluded.first_seen < p.first_seen then excluded.source else p.source end,
+    first_seen = least(p.first_seen, excluded.first_seen),
+    last_seen = greatest(p.last_seen, excluded.last_seen)
 
 -- name: quarantine
 insert into milepost.quarantine (topic, partition, "offset", log_time, key, headers, value, reason, detail)
 values (%s, %s, %s, milepost.at(%s), %b, %s::json, %b, %s, %s)
 
 -- name: bind_log
-insert into milepost.partitions (partition, cluster_id, topic, topic_id)
-select partition, %s, %s, %s from generate_series(0, %s - 1) as partition
+insert into milepost.partitions (partition, cluster_id, topic, topic_id, retention_version)
+select partition, %s, %s, %s, (select last_value from milepost.retention_version) from generate_series(0, %s - 1) as partition
 on conflict (partition) do nothing
 
 -- name: bound_log

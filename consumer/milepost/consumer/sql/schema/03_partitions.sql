@@ -14,6 +14,7 @@ create table milepost.partitions (
     quarantined bigint  not null default 0,
     state_bytes bigint  not null default 0,
     retention_version bigint not null default 0,
+    epoch       bigint  not null default 0,
     digest      bytea   not null default '\x0000000000000000000000000000000000000000000000000000000000000000'::bytea,
     recorded_at timestamptz not null default now()
 ) with (fillfactor = 50);
@@ -23,4 +24,6 @@ comment on column milepost.partitions.next_offset is
 comment on column milepost.partitions.log_time is 'The log''s time of the last record below next_offset.';
 comment on column milepost.partitions.retention_version is
     'The policies that all sessions of the partition were measured by; set by a sweep after a change.';
+comment on column milepost.partitions.epoch is
+    'Moves with every milepost quarantine retry; what a consumer remembers of the partition''s sessions is void then.';
 comment on column milepost.partitions.digest is 'Running digest over all records below next_offset: docs/chain.md.';

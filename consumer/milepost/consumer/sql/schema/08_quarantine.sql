@@ -18,6 +18,6 @@ create table milepost.quarantine (
 );
 
 comment on column milepost.quarantine.headers is
-    'All headers in order: [name, value], the value a text, null, or {"base64": …} where it is not UTF-8.';
+    'All headers in order: [name, value], each a text, null, or {"base64": …} where it is not UTF-8.';
 
 create index quarantine_open on milepost.quarantine (partition, "offset") where status = 'open';

@@ -18,7 +18,7 @@ begin
         grant insert, update, delete on milepost.sessions, milepost.checkpoints, milepost.publishers to milepost_writer;
         grant insert, update on milepost.partitions to milepost_writer;
         grant insert on milepost.history, milepost.quarantine to milepost_writer;
-        grant update (status, note, changed_by, changed_at) on milepost.quarantine to milepost_writer;
+        grant update (reason, detail, status, note, changed_by, changed_at) on milepost.quarantine to milepost_writer;
         foreach name in array array['sessions', 'checkpoints', 'history'] loop
             execute format('create policy writer_has_all on milepost.%I to milepost_writer using (true) with check (true)', name);
         end loop;

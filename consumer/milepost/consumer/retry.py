@@ -1,0 +1,147 @@
+"""Retrying records of the quarantine: decoded once more by this version's rules, and applied where order allows.
+
+A record is applied late only when the view is then what a replay from zero would give: nothing of its session may stand
+behind it, in the view or, valid by now, in the quarantine before it. Counts of publishers and partitions have no order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from milepost.consumer import queries
+from milepost.consumer.chain import START
+from milepost.consumer.database import Connection
+from milepost.consumer.heads import HeadCache
+from milepost.consumer.lookup import load_heads, load_known, load_policies
+from milepost.consumer.plan import PartitionMove, Plan
+from milepost.consumer.quarantine import find, operator, storable
+from milepost.consumer.records import LogRecord
+from milepost.consumer.rules import Outcome
+from milepost.consumer.write import RefusedRowError, refusals, write_rows
+from milepost.schemas import Envelope, InvalidRecord, Position, Reason
+
+
+class Retried(StrEnum):
+    """What became of a retry."""
+
+    APPLIED = "applied"
+    """The record is in the view now, where a replay would put it."""
+    ALREADY = "already"
+    """It was retried before."""
+    NOT_FOUND = "not_found"
+    """The quarantine holds no record of this position."""
+    INVALID = "invalid"
+    """It is still no valid event, or Postgres still refuses it."""
+    TOO_LATE = "too_late"
+    """It is valid now, but later events of its session were applied; a replay into an empty database will hold it."""
+    NOT_YET = "not_yet"
+    """It is valid now, but so is an earlier record of its session in the quarantine: retry that one first."""
+
+
+DONE: Final = frozenset({Retried.APPLIED, Retried.ALREADY})
+
+
+class RetryResult(msgspec.Struct, frozen=True):
+    """What became of one record, and why."""
+
+    position: Position
+    result: Retried
+    detail: str
+
+
+class Retry:
+    """Retries records, each in a transaction of its own that holds the record's partition: no consumer writes meanwhile."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._statements = queries.load("quarantine")
+        self._invalid: set[tuple[int, int]] = set()
+
+    def run(self, positions: Iterable[Position]) -> Iterator[RetryResult]:
+        """Retry records in log order, each once; what became of each is there when its transaction has ended."""
+        for position in sorted(set(positions), key=lambda found: (found.partition, found.offset)):
+            with self._connection.transaction():
+                # a constraint that waits for the commit would speak too late
+                self._connection.execute("set constraints all immediate")
+                result = self._retry(position)
+            yield result
+
+    def _retry(self, position: Position) -> RetryResult:
+        self._connection.execute(self._statements["lock_partition"], [position.partition])
+        found = find(self._connection, position.topic or None, position.partition, position.offset)
+        if found is None:
+            return RetryResult(position, Retried.NOT_FOUND, "the quarantine holds no such record")
+        position = found.entry.position
+        if found.entry.status == "retried":
+            return RetryResult(position, Retried.ALREADY, f"retried before: {found.entry.note}")
+        record = found.decoded()
+        if record.event is None:
+            return self._still_refused(position, record.fault)
+        if (obstacle := self._obstacle(record, record.event)) is not None:
+            return RetryResult(position, *obstacle)
+        try:
+            with refusals(), self._connection.transaction():
+                outcome = self._apply(record, record.event, position.topic)
+        except RefusedRowError as refused:
+            fault = InvalidRecord(Reason.REFUSED_BY_POSTGRES, f"Postgres refused the row: {refused.detail}")
+            return self._still_refused(position, fault)
+        return RetryResult(position, Retried.APPLIED, f"outcome: {outcome}")
+
+    def _still_refused(self, position: Position, fault: InvalidRecord | None) -> RetryResult:
+        """What a replay would write now is written: the reason may be another one in this version."""
+        reason, detail = (fault.reason.value, storable(fault.detail)) if fault is not None else ("", "")
+        self._connection.execute(
+            self._statements["still_refused"],
+            [reason, detail, position.partition, position.offset],
+        )
+        self._invalid.add((position.partition, position.offset))
+        return RetryResult(position, Retried.INVALID, f"{reason}: {detail}")
+
+    def _obstacle(self, record: LogRecord, event: Envelope) -> tuple[Retried, str] | None:
+        """Why a replay would not give what applying the record now gives."""
+        last = self._connection.execute(self._statements["last_event"], [event.tenant_id, event.session_id]).fetchone()
+        if last is not None and (last[0] != record.partition or last[1] > record.offset):
+            return Retried.TOO_LATE, (
+                f"the event at {last[0]}@{last[1]} of the same session was applied already; "
+                "a replay into an empty database will hold both"
+            )
+        for (offset,) in self._connection.execute(
+            self._statements["earlier"], [record.partition, record.offset, record.key]
+        ).fetchall():
+            if self._is_valid(record.partition, offset):
+                return Retried.NOT_YET, (
+                    f"the record at {record.partition}@{offset} of the same session stands before it and is valid, too: "
+                    "retry that one first; where that is too late, a replay into an empty database will hold both"
+                )
+        return None
+
+    def _is_valid(self, partition: int, offset: int) -> bool:
+        if (partition, offset) in self._invalid:
+            return False
+        found = find(self._connection, None, partition, offset)
+        if found is not None and found.decoded().event is not None:
+            # what Postgres refused once it would refuse in a replay
+            return found.entry.reason != Reason.REFUSED_BY_POSTGRES
+        self._invalid.add((partition, offset))
+        return False
+
+    def _apply(self, record: LogRecord, event: Envelope, topic: str) -> Outcome:
+        connection = self._connection
+        heads = load_heads(connection, HeadCache(), {(event.tenant_id, event.session_id)}, [record])
+        known = load_known(connection, heads, [record])
+        move = PartitionMove(record.offset, record.offset, START)
+        plan = Plan(heads, known, load_policies(connection), {record.partition: move})
+        plan.add(record)
+        write_rows(connection, plan, heads, topic)
+        (outcome,) = move.outcomes
+        counts = [move.outcomes.get(each, 0) for each in Outcome]
+        connection.execute(self._statements["move_totals"], [*counts, move.state_bytes, record.partition])
+        connection.execute(
+            self._statements["retried"],
+            [f"outcome: {outcome}", operator(connection), record.partition, record.offset],
+        )
+        return outcome
