@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -30,9 +32,7 @@ begin
 end $$
 """
 FOUND = "exists (select from milepost.checkpoints where step = 13)"
-AFTER_STATEMENT = (
-    "create trigger refuse after insert on milepost.checkpoints for each statement execute function milepost.test_refuse()"
-)
+AFTER_STATEMENT = "create trigger refuse after insert on milepost.checkpoints for each statement execute function milepost.test_refuse()"
 AT_COMMIT = (
     "create constraint trigger refuse after insert on milepost.checkpoints deferrable initially deferred "
     "for each row execute function milepost.test_refuse()"
@@ -89,6 +89,17 @@ def test_one_bad_record_of_a_thousand(database: str, writer: Materializer, way: 
     for session in range(7):
         expected = [b'{"n": %d}' % each for each in range(session, BATCH, 7) if each not in bad]
         assert states(database, f"s{session}") == expected
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_transactions_as_the_server_sees_them(database: str, writer: Materializer, way: str, tmp_path: Path) -> None:
+    run(database, *WAYS[way])
+    with (tmp_path / "trace").open("w") as trace:
+        writer.connection().pgconn.trace(trace.fileno())
+        applied = writer.apply(batch(FakeLog(), {500}))
+        writer.connection().pgconn.untrace()
+    begun = re.findall(r'Query\s.*"BEGIN', (tmp_path / "trace").read_text(errors="replace"))
+    assert len(begun) == applied.transactions == 2
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -81,7 +81,8 @@ def fill(choose: random.Random, database: str, log: FakeLog) -> None:
         with closing(PostgresView(database)) as view:
             for _ in range(choose.randint(1, 5)):
                 size = choose.randint(1, 40)
-                view.apply(left[:size])
+                if batch := left[:size]:
+                    view.apply(batch)
                 del left[:size]
 
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from milepost.consumer.kafka import ANSWER_SECONDS, code, is_unknown_topic, only, reason, translated
-from milepost.schemas import KafkaUnavailable, WrongLog
+from milepost.schemas import WrongLog
 from milepost.schemas.wire import MAX_RECORD_BYTES, TOPIC_CONFIG
+
+_REFUSALS: Final = (
+    KafkaError.INVALID_REPLICATION_FACTOR,
+    KafkaError.INVALID_PARTITIONS,
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError.POLICY_VIOLATION,
+)
 
 
 class LogIdentity(msgspec.Struct, frozen=True):
@@ -61,18 +69,15 @@ def _offsets(client: AdminClient, servers: str, log: LogIdentity, spec: OffsetSp
 def create_topic(client: AdminClient, servers: str, topic: str, partitions: int, replication_factor: int) -> bool:
     """Create the topic with the designed settings; False when it is there already. Waits until it can be described."""
     new = NewTopic(topic, partitions, replication_factor, config=dict(TOPIC_CONFIG))
-    try:
-        only(client.create_topics([new], operation_timeout=ANSWER_SECONDS))
-    except KafkaException as error:
-        if code(error) == KafkaError.TOPIC_ALREADY_EXISTS:
-            return False
-        if code(error) in (
-            KafkaError.INVALID_REPLICATION_FACTOR,
-            KafkaError.INVALID_PARTITIONS,
-            KafkaError.TOPIC_EXCEPTION,
-        ):
-            raise WrongLog(f"Kafka at {servers} refused the topic {topic}: {reason(error)}") from error
-        raise KafkaUnavailable(f"Kafka at {servers} could not create the topic {topic}: {reason(error)}") from error
+    with translated(servers):
+        try:
+            only(client.create_topics([new], operation_timeout=ANSWER_SECONDS, request_timeout=ANSWER_SECONDS))
+        except KafkaException as error:
+            if code(error) == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False
+            if code(error) in _REFUSALS:
+                raise WrongLog(f"Kafka at {servers} refused the topic {topic}: {reason(error)}") from error
+            raise
     _wait_until_described(client, servers, topic, partitions)
     return True
 

@@ -20,4 +20,6 @@ def caught_up(connection: Connection, until: Mapping[int, int]) -> bool:
         connection.close()
         raise translate(error, connection.info.dsn) from error
     stands = {partition: offset for partition, offset, _ in rows}
-    return all(measured for *_, measured in rows) and all(stands.get(partition, 0) >= offset for partition, offset in until.items())
+    return all(measured for *_, measured in rows) and all(
+        stands.get(partition, 0) >= offset for partition, offset in until.items()
+    )

@@ -109,8 +109,9 @@ class Courier:
                 try:
                     self._round()
                 except Exception:  # the events must go on, whatever broke one round
-                    logger.exception("publisher %s: a round of the courier failed", self.outbox.publisher_id)
-                    self._sleep(IDLE_SECONDS)
+                    if self._complaints.due():
+                        logger.exception("publisher %s: a round of the courier failed", self.outbox.publisher_id)
+                    self._wait_for_better()
         finally:
             self._end()
             lifecycle.running.discard(self)
