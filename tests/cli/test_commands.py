@@ -9,7 +9,9 @@ import psycopg
 import pytest
 
 from milepost.consumer import CheckpointStore
+from milepost.schemas import CheckpointCreated
 from tests.fixtures.commands import Milepost
+from tests.fixtures.publishing import produce
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 RUN = "00000000-0000-0000-0000-00000000002a"
@@ -31,11 +33,18 @@ def filled(milepost: Milepost) -> Milepost:
     return milepost
 
 
-def test_get_of_each_sample_is_the_file(milepost: Milepost) -> None:
+def test_get_of_each_sample_is_the_file(milepost: Milepost, kafka_servers: str, topic: str) -> None:
     paths = sorted(SAMPLES.rglob("*.json"))
     assert len(paths) > 30
-    for path in paths:
-        milepost.run("publish", "samples", str(path.relative_to(SAMPLES)), "--state", str(path))
+    milepost.run("publish", "samples", str(paths[0].relative_to(SAMPLES)), "--state", str(paths[0]))
+    produce(
+        kafka_servers,
+        topic,
+        [
+            CheckpointCreated(tenant_id="samples", session_id=str(path.relative_to(SAMPLES)), state=path.read_bytes())
+            for path in paths[1:]
+        ],
+    )
     milepost.run("consume", "--until-caught-up")
     for path in paths:
         assert milepost.run("get", "samples", str(path.relative_to(SAMPLES))) == path.read_bytes(), path
