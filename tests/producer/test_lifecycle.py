@@ -18,7 +18,8 @@ import pytest
 from milepost.producer import CheckpointPublisher, Receipt
 from milepost.producer.delivery import lifecycle
 from milepost.producer.delivery.outbox import Outbox
-from milepost.schemas import DeliveryFailed, PublisherClosed, encode
+from milepost.schemas import DeliveryFailed, PublisherClosed
+from milepost.schemas.codec import check
 from tests.producer.conftest import Make
 from tests.producer.helpers import NOBODY, created, header, read_log, steps, wait_until
 
@@ -173,7 +174,7 @@ def test_an_event_that_comes_after_the_close_it_raced_with_is_reported() -> None
     outbox.fail_rest()  # closed by a handler that came between the check and the append
     event = created()
     receipt = Receipt(event.event_id, event.checkpoint_id)
-    outbox.put(encode(event, source="/x"), receipt)
+    outbox.put(check(event), receipt)
     with pytest.raises(DeliveryFailed, match="closed"):
         receipt.result(0)
     wait_until(lambda: len(told) == 1)

@@ -6,11 +6,13 @@ import base64
 import json
 from pathlib import Path
 
+import click
 import psycopg
 import pytest
 
+from milepost.consumer.cli.quarantine import a_record_id
 from milepost.consumer.records import LogRecord
-from milepost.schemas import CheckpointCreated
+from milepost.schemas import CheckpointCreated, Position
 from tests.fixtures.commands import Milepost, stop, wait_until
 from tests.fixtures.dump import dump
 from tests.fixtures.publishing import produce
@@ -108,10 +110,17 @@ def test_show_the_value_alone(command: Milepost, filled: list[LogRecord]) -> Non
 
 @pytest.mark.parametrize("action", [["show"], ["retry"], ["dismiss", "--reason", "x"]], ids=lambda action: action[0])
 def test_an_id_that_is_not_there(command: Milepost, filled: list[LogRecord], action: list[str]) -> None:
-    for record_id in ("3@999", "other.topic/0@0", f"{TOPIC}/3@999"):
-        assert command.result("quarantine", action[0], record_id, *action[1:]).returncode == 1
-    for wrong in ("3", "x@1", "3@-1", "/3@1", "9999999999@0", "0@9999999999999999999"):
-        assert command.result("quarantine", action[0], *action[1:], "--", wrong).returncode == 2
+    assert command.result("quarantine", action[0], "3@999", *action[1:]).returncode == 1
+    assert command.result("quarantine", action[0], f"other.topic/{id_of(filled[0])[-3:]}", *action[1:]).returncode == 1
+    assert command.result("quarantine", action[0], "3@x", *action[1:]).returncode == 2
+
+
+def test_ids() -> None:
+    assert a_record_id("milepost.events/3@1234") == Position("milepost.events", 3, 1234)
+    assert a_record_id("3@1234") == Position("", 3, 1234)
+    for wrong in ("", "3", "x@1", "3@-1", "/3@1", "a b/3@1", "9999999999@0", "0@9999999999999999999", "3@1 "):
+        with pytest.raises(click.BadParameter, match="expected"):
+            a_record_id(wrong)
 
 
 def test_dismiss(command: Milepost, database: str, filled: list[LogRecord]) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from itertools import pairwise
+from threading import Thread
 
 import psycopg
 import pytest
@@ -17,6 +20,7 @@ from milepost.consumer.quarantine import operator
 from milepost.consumer.records import LogRecord
 from milepost.consumer.retry import Retried, Retry, RetryResult
 from milepost.schemas import DEFAULT_TOPIC, Event, Fenced, Position, SessionDeleted
+from tests.fixtures.commands import wait_until
 from tests.fixtures.dump import Dump, dump, empty
 from tests.fixtures.strategies import cuts, events
 from tests.fixtures.view import PARTITIONS, FakeLog, bind_log
@@ -29,18 +33,18 @@ class View:
     def __init__(self, database: str) -> None:
         self.database = database
         bind_log(database)
-        self._consumer = Materializer(database, DEFAULT_TOPIC)
-        self._consumer.take(range(PARTITIONS))
+        self.consumer = Materializer(database, DEFAULT_TOPIC)
+        self.consumer.take(range(PARTITIONS))
 
     def apply(self, records: Sequence[LogRecord]) -> int:
         """Apply as the consumer's loop does: once fenced, from the position as it is. Returns how often it was fenced."""
         fenced = 0
         while True:
             try:
-                self._consumer.apply(records)
+                self.consumer.apply(records)
             except Fenced:
                 fenced += 1
-                positions = self._consumer.take(range(PARTITIONS))
+                positions = self.consumer.take(range(PARTITIONS))
                 assert all(positions[record.partition] <= record.offset for record in records)
             else:
                 return fenced
@@ -51,7 +55,7 @@ class View:
             return list(Retry(connection).run([position(record) for record in records]))
 
     def close(self) -> None:
-        self._consumer.close()
+        self.consumer.close()
 
 
 @pytest.fixture
@@ -214,8 +218,45 @@ def test_a_publisher_that_is_met_late(view: View, other_database: str) -> None:
     assert without_quarantine(dump(view.database)) == without_quarantine(replayed(other_database, records))
 
 
+def waits_for_a_lock(database: str) -> bool:
+    with psycopg.connect(database) as connection:
+        row = connection.execute(
+            "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+        ).fetchone()
+    return row == (1,)
+
+
+def test_a_consumer_in_the_middle_of_a_batch_is_waited_for(view: View) -> None:
+    records = appended(FakeLog(), range(3))
+    view.apply([records[0], unknown_to_an_older_version(records[1])])
+    results: list[RetryResult] = []
+    thread = Thread(target=lambda: results.extend(view.retry([records[1]])))
+    with view.consumer.connection().transaction():
+        view.apply(records[2:])
+        thread.start()
+        wait_until(lambda: waits_for_a_lock(view.database), "the retry to wait")
+    thread.join()
+    assert [result.result for result in results] == [Retried.TOO_LATE]
+    assert states(view.database) == [b'{"number": 0}', b'{"number": 2}']
+
+
+def test_a_consumer_waits_for_a_retry_and_is_fenced_then(view: View, other_database: str) -> None:
+    records = appended(FakeLog(), range(3))
+    view.apply([records[0], unknown_to_an_older_version(records[1])])
+    fenced: list[int] = []
+    thread = Thread(target=lambda: fenced.append(view.apply(records[2:])))
+    with closing(connect(view.database)) as connection:
+        with connection.transaction():
+            list(Retry(connection).run([position(records[1])]))
+            thread.start()
+            wait_until(lambda: waits_for_a_lock(view.database), "the consumer to wait")
+        thread.join()
+    assert fenced == [1]
+    assert without_quarantine(dump(view.database)) == without_quarantine(replayed(other_database, records))
+
+
 law = settings(
-    max_examples=60,
+    max_examples=int(os.environ.get("MILEPOST_LAW_EXAMPLES", "30")),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -233,7 +274,7 @@ def test_a_retried_view_equals_a_replay(database: str, other_database: str, data
     empty(database)
     empty(other_database)
     view, waiting, refused = View(database), deque(sorted(unknown)), set[int]()
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in pairwise(bounds):
         view.apply(
             [
                 unknown_to_an_older_version(record) if number in unknown else record

@@ -32,11 +32,14 @@ begin
 end $$
 """
 FOUND = "exists (select from milepost.checkpoints where step = 13)"
-AFTER_STATEMENT = "create trigger refuse after insert on milepost.checkpoints for each statement execute function milepost.test_refuse()"
-AT_COMMIT = (
-    "create constraint trigger refuse after insert on milepost.checkpoints deferrable initially deferred "
-    "for each row execute function milepost.test_refuse()"
-)
+AFTER_STATEMENT = """
+create trigger refuse after insert on milepost.checkpoints
+    for each statement execute function milepost.test_refuse()
+"""
+AT_COMMIT = """
+create constraint trigger refuse after insert on milepost.checkpoints deferrable initially deferred
+    for each row execute function milepost.test_refuse()
+"""
 
 
 def refuse_with(trigger: str, code: str = "23514", found: str = FOUND) -> list[str]:
@@ -96,7 +99,7 @@ def test_transactions_as_the_server_sees_them(database: str, writer: Materialize
     run(database, *WAYS[way])
     with (tmp_path / "trace").open("w") as trace:
         writer.connection().pgconn.trace(trace.fileno())
-        applied = writer.apply(batch(FakeLog(), {500}))
+        applied = writer.apply(batch(FakeLog(), {990}))
         writer.connection().pgconn.untrace()
     begun = re.findall(r'Query\s.*"BEGIN', (tmp_path / "trace").read_text(errors="replace"))
     assert len(begun) == applied.transactions == 2

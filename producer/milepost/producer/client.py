@@ -16,7 +16,8 @@ from milepost.producer.delivery.outbox import Outbox
 from milepost.producer.delivery.receipt import Receipt
 from milepost.producer.stats import PublisherStats
 from milepost.producer.tracing import trace_headers
-from milepost.schemas import DEFAULT_TOPIC, CheckpointCreated, DeliveryFailed, Event, InvalidSetting, encode
+from milepost.schemas import DEFAULT_TOPIC, CheckpointCreated, DeliveryFailed, Event, InvalidSetting
+from milepost.schemas.codec import check
 
 DEFAULT_CLOSE_SECONDS = 10.0
 
@@ -56,7 +57,6 @@ class CheckpointPublisher:
         self._settings = Settings(
             bootstrap_servers, topic=topic, source=source, queue_bytes=queue_bytes, kafka={} if kafka is None else kafka
         )
-        self._source = source
         self._on_failure = on_failure
         self._outbox, self._courier = self._begin()
         lifecycle.publishers.add(self)
@@ -66,11 +66,11 @@ class CheckpointPublisher:
 
         Raises `InvalidEvent` when the event breaks a rule of the wire, and `PublisherClosed`; nothing else.
         """
-        record = encode(event, source=self._source)
+        checked = check(event)
         if traced := trace_headers():
-            record.headers.extend(traced)
+            checked.extra.extend(traced)
         receipt = Receipt(event.event_id, event.checkpoint_id if isinstance(event, CheckpointCreated) else None)
-        self._outbox.put(record, receipt)
+        self._outbox.put(checked, receipt)
         courier = self._courier
         if courier.asleep:
             courier.wake()

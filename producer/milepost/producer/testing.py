@@ -17,6 +17,7 @@ from milepost.producer.delivery.outbox import Outbox
 from milepost.producer.delivery.parcel import Parcel
 from milepost.producer.partitioning import partition_of
 from milepost.schemas import DEFAULT_TOPIC, DeliveryFailed, Position
+from milepost.schemas.codec import render
 from milepost.schemas.wire import DEFAULT_PARTITIONS, Headers
 
 __all__ = ["MemoryPublisher", "MemoryRecord"]
@@ -53,7 +54,7 @@ class MemoryPublisher(CheckpointPublisher):
         partitions: int = DEFAULT_PARTITIONS,
     ) -> None:
         """Takes what the real one takes, and checks it as well; `partitions` is how many the topic would have."""
-        self._log = _Log(topic, partitions)
+        self._log = _Log(topic, source, partitions)
         super().__init__(
             bootstrap_servers,
             topic=topic,
@@ -87,8 +88,9 @@ class MemoryPublisher(CheckpointPublisher):
 
 
 class _Log:
-    def __init__(self, topic: str, partitions: int) -> None:
+    def __init__(self, topic: str, source: str, partitions: int) -> None:
         self.topic: Final = topic
+        self.source: Final = source
         self.partitions: Final = partitions
         self.records: Final[list[MemoryRecord]] = []
         self.ends: Final[Counter[int]] = Counter()
@@ -96,7 +98,7 @@ class _Log:
         self.stalled = False
 
     def append(self, parcel: Parcel) -> Position:
-        record = parcel.record
+        record = render(parcel.checked, source=self.source)
         partition = partition_of(record.key, self.partitions)
         position = Position(self.topic, partition, self.ends[partition])
         self.ends[partition] += 1

@@ -14,6 +14,7 @@ from milepost.producer.delivery.outbox import Outbox
 from milepost.producer.delivery.parcel import Parcel
 from milepost.producer.delivery.reporter import Pace
 from milepost.schemas import Position
+from milepost.schemas.codec import render
 
 logger = logging.getLogger("milepost.producer")
 
@@ -53,6 +54,7 @@ class Link:
         self.heard = time.monotonic()
         """When it last had a delivery report."""
         self._outbox: Final = outbox
+        self._source: Final = settings.source
         self._topic: Final = settings.topic
         self._window: Final = settings.window_bytes
         self.born: Final = time.monotonic()
@@ -118,7 +120,7 @@ class Link:
 
     def _produce(self, parcel: Parcel) -> bool:
         """Whether to go on with the next."""
-        record = parcel.record
+        record = render(parcel.checked, source=self._source)
         parcel.link = self
         try:
             self.producer.produce(  # type: ignore[union-attr]

@@ -16,7 +16,8 @@ from milepost.producer.delivery.parcel import Parcel, size_of
 from milepost.producer.delivery.receipt import Receipt
 from milepost.producer.delivery.reporter import Reporter
 from milepost.producer.stats import PublisherStats
-from milepost.schemas import DeliveryFailed, EncodedEvent, Position, PublisherClosed
+from milepost.schemas import DeliveryFailed, Position, PublisherClosed
+from milepost.schemas.codec import CheckedEvent
 from milepost.schemas.ids import new_event_id
 
 QUEUE_FULL: Final = "queue_full"
@@ -54,13 +55,13 @@ class Outbox:
 
     # ---- for those who publish ----
 
-    def put(self, record: EncodedEvent, receipt: Receipt) -> bool:
+    def put(self, checked: CheckedEvent, receipt: Receipt) -> bool:
         """Number the event and take it, or, when the queue is full, fail its receipt; whether it was taken.
 
         Raises `PublisherClosed`. A refused event keeps its number, so that the gap in the log shows the loss.
         """
-        size = size_of(record)
-        headers = record.headers
+        size = size_of(checked)
+        headers = checked.extra
         headers.append(self._header)
         with self._publishing:
             if self.closed:
@@ -69,7 +70,7 @@ class Outbox:
             if taken := self._taken_bytes + size - self._delivered_bytes - self._failed_bytes <= self._queue_bytes:
                 headers.append(("ce_publisherseq", str(seq)))
                 self._taken_bytes += size
-                self.waiting.append(Parcel(seq, record, receipt, size))
+                self.waiting.append(Parcel(seq, checked, receipt, size))
             else:
                 self._refused += 1
         if not taken:

@@ -1,6 +1,6 @@
 """The codec: the only place where events become records and records become events."""
 
 from milepost.schemas.codec.decode import decode
-from milepost.schemas.codec.encode import encode
+from milepost.schemas.codec.encode import CheckedEvent, check, encode, render
 
-__all__ = ["decode", "encode"]
+__all__ = ["CheckedEvent", "check", "decode", "encode", "render"]

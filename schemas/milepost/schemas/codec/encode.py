@@ -28,52 +28,74 @@ _DELETED: Final[list[_Header]] = [("ce_specversion", b"1.0"), ("ce_type", b"mile
 _encode_json = msgspec.json.Encoder().encode
 
 
+class CheckedEvent(msgspec.Struct, frozen=True, gc=False):
+    """An event that keeps the rules, on its way to a record: what could be refused, or could change, is done."""
+
+    event: Event
+    key: bytes
+    extra: list[_Header]
+    """The headers of the optional attributes; who publishes may add to them."""
+
+
 def encode(event: Event, *, source: str) -> EncodedEvent:
     """The record of an event, made by the publisher named by `source`, a URI reference.
 
     Raises `InvalidEvent` when the event breaks a rule of the wire.
     """
+    return render(check(event), source=source)
+
+
+def check(event: Event) -> CheckedEvent:
+    """The first half of `encode`, and the cheaper one. Raises `InvalidEvent`."""
     if isinstance(event, CheckpointCreated):
-        return _encode_created(event, source)
+        key = _key(event)
+        if type(event.state) is not bytes:
+            raise InvalidEvent("state", f"expected bytes, found {type(event.state).__name__}")
+        if (fault := find_fault(event.state)) is not None:
+            raise InvalidEvent("state", str(fault))
+        if (problem := id_problem(event.checkpoint_id)) is not None:
+            raise InvalidEvent("checkpoint_id", problem)
+        _check_common(event.event_id, "created_at", event.created_at)
+        extra: list[_Header] = []
+        _add_optional(extra, event)
+        return CheckedEvent(event, key, extra)
     if isinstance(event, SessionDeleted):
-        return _encode_deleted(event, source)
+        key = _key(event)
+        _check_common(event.event_id, "deleted_at", event.deleted_at)
+        return CheckedEvent(event, key, [] if event.reason is None else [("ce_reason", _text("reason", event.reason))])
     raise InvalidEvent("event", f"expected CheckpointCreated or SessionDeleted, found {type(event).__name__}")
 
 
-def _encode_created(event: CheckpointCreated, source: str) -> EncodedEvent:
-    key = _key(event)
-    state = event.state
-    if type(state) is not bytes:
-        raise InvalidEvent("state", f"expected bytes, found {type(state).__name__}")
-    if (fault := find_fault(state)) is not None:
-        raise InvalidEvent("state", str(fault))
-    if (problem := id_problem(event.checkpoint_id)) is not None:
-        raise InvalidEvent("checkpoint_id", problem)
-    headers = [
-        *_CREATED,
-        *_common(event, event.event_id, source, _rfc3339("created_at", event.created_at), key),
-        ("ce_checkpointid", event.checkpoint_id),
-        ("ce_statesha256", sha256(state).hexdigest()),
-    ]
-    _add_optional(headers, event)
+def render(checked: CheckedEvent, *, source: str) -> EncodedEvent:
+    """The second half of `encode`: the digest and the headers. Refuses nothing, so it may run later, elsewhere."""
+    event, key = checked.event, checked.key
+    if isinstance(event, CheckpointCreated):
+        state: bytes | None = event.state
+        headers = [
+            *_CREATED,
+            *_common(event, source, event.created_at, key),
+            ("ce_checkpointid", event.checkpoint_id),
+            ("ce_statesha256", sha256(event.state).hexdigest()),
+            *checked.extra,
+        ]
+    else:
+        state = None
+        headers = [*_DELETED, *_common(event, source, event.deleted_at, key), *checked.extra]
     return EncodedEvent(key, state, headers)
 
 
-def _encode_deleted(event: SessionDeleted, source: str) -> EncodedEvent:
-    key = _key(event)
-    headers = [*_DELETED, *_common(event, event.event_id, source, _rfc3339("deleted_at", event.deleted_at), key)]
-    if event.reason is not None:
-        headers.append(("ce_reason", _text("reason", event.reason)))
-    return EncodedEvent(key, None, headers)
-
-
-def _common(event: Event, event_id: UUID, source: str, time: str, key: bytes) -> tuple[_Header, ...]:
+def _check_common(event_id: UUID, field: str, moment: datetime) -> None:
     if not isinstance(event_id, UUID):
         raise InvalidEvent("event_id", f"expected a UUID, found {type(event_id).__name__}")
+    if type(moment) is not datetime or moment.tzinfo is not UTC:
+        _rfc3339(field, moment)
+
+
+def _common(event: Event, source: str, moment: datetime, key: bytes) -> tuple[_Header, ...]:
     return (
-        ("ce_id", str(event_id)),
+        ("ce_id", str(event.event_id)),
         ("ce_source", source),
-        ("ce_time", time),
+        ("ce_time", _rfc3339("time", moment)),
         ("ce_partitionkey", key),
         ("ce_tenantid", event.tenant_id),
         ("ce_sessionid", event.session_id),
@@ -123,6 +145,8 @@ def _rfc3339(field: str, moment: datetime) -> str:
     if not isinstance(moment, datetime) or moment.utcoffset() is None:
         raise InvalidEvent(field, f"expected a datetime with a time zone, found {moment!r}")
     try:
+        if moment.tzinfo is UTC:
+            return f"{moment.isoformat(timespec='microseconds')[:-6]}Z"
         return f"{moment.astimezone(UTC).isoformat(timespec='microseconds')[:-6]}Z"
     except OverflowError:
         raise InvalidEvent(field, f"expected a time between the years 1 and 9999 UTC, found {moment!r}") from None
