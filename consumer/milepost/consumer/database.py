@@ -93,7 +93,9 @@ def translate(error: psycopg.Error, database: str) -> MilepostError:
     state = error.sqlstate or ""
     where = shown(database)
     text = " ".join(str(error).split())
-    if state in ("42P01", "3F000") or (state == "42501" and "schema milepost" in text):
+    if state == "42501":
+        return WrongView(f"the role may not do this in {where} ({text}); grant it milepost_writer or milepost_reader")
+    if state in ("42P01", "3F000"):
         return WrongView(f"expected the schema milepost in {where}, found none ({text}); run: milepost setup")
     # a refused connection has no SQLSTATE, only the server's text
     if state == "3D000" or _NO_DATABASE.search(text):

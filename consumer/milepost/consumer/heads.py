@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from milepost.consumer.chain import START
-from milepost.consumer.retention import Live, Window
+from milepost.consumer.retention import Window
 
 SessionKey = tuple[str, str]
 """Tenant and session."""
@@ -72,8 +72,3 @@ class HeadCache:
     def clear(self) -> None:
         """Forget everything."""
         self._heads.clear()
-
-
-def live(row: tuple[int, int, int, bool]) -> Live:
-    """From a row of seq, size, log time and pinned."""
-    return Live(*row)

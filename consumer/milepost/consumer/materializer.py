@@ -112,6 +112,8 @@ class Materializer:
         A record that Postgres refuses goes to the quarantine and the others are applied all the same.
         Raises `Fenced` when another consumer moved a position, `DatabaseUnavailable` for what may work later.
         """
+        if not records:
+            return Applied({}, 0, 0, 0)
         for transaction in range(1, _LINES_TRUSTED + 2):
             try:
                 applied = self._write(records)
