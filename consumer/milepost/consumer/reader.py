@@ -31,11 +31,18 @@ _SETTINGS: Final[Mapping[str, str | int | bool]] = {
     "heartbeat.interval.ms": 3_000,
     # the default of 1000 makes a full queue wait a second: a third of the speed (docs/performance.md)
     "fetch.queue.backoff.ms": 10,
-    # what waits in memory, whatever the log holds
-    "queued.max.messages.kbytes": 32_768,
-    "fetch.max.bytes": 33_554_432,
+    # What waits in memory, whatever the log holds. A fetch is limited by what it brings compressed, and zstd packs 16 MiB of
+    # a dull state into 900 bytes; a batch that is larger than the limit comes all the same, alone (docs/quarantine.md).
+    "queued.max.messages.kbytes": 16_384,
+    "fetch.message.max.bytes": 8_192,
+    "fetch.max.bytes": 8_192,
+    "message.max.bytes": 1_000,  # fetch.max.bytes is never below it
     "receive.message.max.bytes": 67_108_864,
 }
+
+
+_STEP: Final = 4
+"""How many records are taken from librdkafka at once: each may have 17 MiB."""
 
 
 class Chunk(msgspec.Struct):
@@ -79,17 +86,17 @@ class LogReader:
         self.started = False
         self._consumer.assign([])
 
-    def read(self, limit: int, seconds: float) -> Chunk:
-        """Wait so long for a record, then take what is there with it, `limit` at most. Serves rebalances meanwhile.
+    def read(self, limit: int, size: int, seconds: float) -> Chunk:
+        """Wait so long for a record, then take what is there with it: `limit` records and about `size` bytes at most.
 
-        Raises `WrongLog` when a position lies outside the log, `KafkaUnavailable` when the group refuses us for good.
+        Serves rebalances meanwhile. Raises `WrongLog` when a position lies outside the log, `KafkaUnavailable` when the
+        group refuses us for good.
         """
         chunk = Chunk([], {})
         first = self._consumer.poll(seconds)
         if first is None:
             return chunk
-        # consume() would wait for `limit` records with any timeout but zero
-        for message in [first, *self._consumer.consume(limit - 1, 0)]:
+        for message in [first, *self._more(limit - 1, size, len(first))]:
             self._take(message, chunk)
         # a rebalance inside consume() takes partitions away from what poll() gave
         if not self.started:
@@ -125,6 +132,20 @@ class LogReader:
     def close(self) -> None:
         """Leave the group."""
         self._consumer.close()
+
+    def _more(self, limit: int, size: int, largest: int) -> list[Message]:
+        """What has arrived already: consume() would wait for all that it is asked for with any timeout but zero."""
+        found: list[Message] = []
+        taken = largest
+        while len(found) < limit and taken + _STEP * largest < size:
+            messages = self._consumer.consume(min(_STEP, limit - len(found)), 0)
+            if not messages:
+                break
+            found += messages
+            sizes = [len(message) for message in messages]
+            taken += sum(sizes)
+            largest = max(largest, *sizes)
+        return found
 
     def _take(self, message: Message, chunk: Chunk) -> None:
         error = message.error()

@@ -68,8 +68,8 @@ def decode(key: bytes | None, value: bytes | None, headers: Headers | None) -> E
         labels=read.labels("ce_labels", raw) if (raw := get("ce_labels")) is not None else None,
         publisher_id=_uuid("ce_publisherid", raw) if (raw := get("ce_publisherid")) is not None else None,
         publisher_seq=read.integer("ce_publisherseq", raw, 1) if (raw := get("ce_publisherseq")) is not None else None,
-        traceparent=read.text("traceparent", raw) if (raw := get("traceparent")) is not None else None,
-        tracestate=read.text("tracestate", raw) if (raw := get("tracestate")) is not None else None,
+        traceparent=_trace("traceparent", raw) if (raw := get("traceparent")) is not None else None,
+        tracestate=_trace("tracestate", raw) if (raw := get("tracestate")) is not None else None,
         extensions=None if attributes.keys() <= _PLAIN else _extensions(attributes),
         state=value if checkpoint else None,
         sha256=digest,
@@ -79,6 +79,14 @@ def decode(key: bytes | None, value: bytes | None, headers: Headers | None) -> E
 # these repeat from record to record
 _uuid = lru_cache(maxsize=4_096)(read.uuid_bytes)
 _text = lru_cache(maxsize=4_096)(read.text)
+
+
+def _trace(name: str, value: bytes) -> str | None:
+    """A header of W3C Trace Context. A receiver ignores one it can't read (section 4.3): it costs no checkpoint."""
+    try:
+        return read.text(name, value)
+    except InvalidRecord:
+        return None
 
 
 @lru_cache(maxsize=1_024)

@@ -40,8 +40,9 @@ class CheckedEvent(msgspec.Struct, frozen=True, gc=False):
 def encode(event: Event, *, source: str) -> EncodedEvent:
     """The record of an event, made by the publisher named by `source`, a URI reference.
 
-    Raises `InvalidEvent` when the event breaks a rule of the wire.
+    Raises `InvalidEvent` when the event, or the source, breaks a rule of the wire.
     """
+    _text("source", source)
     return render(check(event), source=source)
 
 
