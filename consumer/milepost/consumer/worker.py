@@ -89,7 +89,8 @@ class Worker:
                 self._start()
             if self._reader.started:
                 self._materializer.sweep()
-            chunk = self._reader.read(self._config.batch_events, 0 if self._materializer.is_sweeping else _WAIT_SECONDS)
+            seconds = 0 if self._materializer.is_sweeping else _WAIT_SECONDS
+            chunk = self._reader.read(self._config.batch_events, self._config.batch_bytes, seconds)
             for batch in batches([from_message(message) for message in chunk.messages], self._config.batch_bytes):
                 self._report.applied += self._materializer.apply(batch)
                 self._report.batches += 1
