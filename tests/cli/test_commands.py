@@ -123,13 +123,14 @@ def test_status(filled: Milepost, topic: str) -> None:
 
 def test_retention(filled: Milepost) -> None:
     assert json.loads(filled.run("retention", "show", "--json")) == [
-        {"tenant_id": None, "session_id": None, "newest": 50}
+        {"tenant_id": None, "session_id": None, "newest": 50, "max_age_seconds": None, "max_bytes": None}
     ]
     filled.run("retention", "set", "--newest", "1", "--tenant", "acme")
-    filled.run("retention", "set", "--newest", "9", "--tenant", "other", "--session", "kept")
+    narrow = ("--tenant", "other", "--session", "kept", "--max-age", "86400", "--max-bytes", "1000000")
+    filled.run("retention", "set", "--newest", "9", *narrow)
     assert json.loads(filled.run("retention", "show", "--json"))[1:] == [
-        {"tenant_id": "acme", "session_id": None, "newest": 1},
-        {"tenant_id": "other", "session_id": "kept", "newest": 9},
+        {"tenant_id": "acme", "session_id": None, "newest": 1, "max_age_seconds": None, "max_bytes": None},
+        {"tenant_id": "other", "session_id": "kept", "newest": 9, "max_age_seconds": 86400.0, "max_bytes": 1000000},
     ]
     # the session stands still, and is measured by the new policy all the same
     filled.run("consume", "--until-caught-up")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from milepost.consumer.kafka import ANSWER_SECONDS, code, is_unknown_topic, only, reason, translated
 from milepost.schemas import WrongLog
@@ -82,17 +82,14 @@ def create_topic(client: AdminClient, servers: str, topic: str, partitions: int,
     return True
 
 
+@retry(
+    retry=retry_if_exception_type(WrongLog), stop=stop_after_delay(ANSWER_SECONDS), wait=wait_fixed(0.05), reraise=True
+)
 def _wait_until_described(client: AdminClient, servers: str, topic: str, partitions: int) -> None:
     """Metadata reaches each broker a little after the creation."""
-    limit = time.monotonic() + ANSWER_SECONDS
-    while True:
-        try:
-            if identify(client, servers, topic).partitions == partitions:
-                return
-        except WrongLog:
-            if time.monotonic() > limit:
-                raise
-        time.sleep(0.05)
+    found = identify(client, servers, topic).partitions
+    if found != partitions:
+        raise WrongLog(f"expected {partitions} partitions of the new topic {topic}, found {found}")
 
 
 def check_topic(client: AdminClient, servers: str, topic: str) -> None:

@@ -37,6 +37,6 @@ def setup(
         applied = apply(connection)
         log = require(client, servers, connection, topic)
         if newest is not None:
-            policies.set_newest(connection, newest)
+            policies.set_default(connection, newest)
         default = policies.default_newest(connection)
     return SetupReport(log, created, [f"{migration.number:04d}_{migration.name}" for migration in applied], default)

@@ -124,7 +124,9 @@ class Worker:
             logger.warning("%s; waiting until it is back", error)
         self._failures += 1
         self._reader.hold()
-        self._reader.idle(min(0.1 * 2 ** min(self._failures - 1, 10), _LONGEST_PAUSE_SECONDS))
+        end = time.monotonic() + min(0.1 * 2 ** min(self._failures - 1, 10), _LONGEST_PAUSE_SECONDS)
+        while (left := end - time.monotonic()) > 0 and not self._stop():
+            self._reader.idle(min(left, _WAIT_SECONDS))
 
     def _is_done(self) -> bool:
         if self._until is None or self._materializer.is_sweeping or time.monotonic() < self._next_check:

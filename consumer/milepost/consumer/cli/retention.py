@@ -13,7 +13,7 @@ from milepost.consumer.cli.output import print_array, print_json, print_table
 from milepost.consumer.database import connect, translated
 from milepost.consumer.migrate import require_current
 
-_COLUMNS: Final = ["tenant", "session", "newest"]
+_COLUMNS: Final = ["tenant", "session", "newest", "max age (s)", "max bytes"]
 
 
 @click.group("retention", cls=OrderedGroup)
@@ -40,20 +40,33 @@ def show(database: str, as_json: bool) -> None:
 @click.option("--newest", type=click.IntRange(1), required=True, help="Keep so many; the newest always stays.")
 @click.option("--tenant", help="For this tenant's sessions alone.")
 @click.option("--session", help="For this session of the tenant alone.")
+@click.option(
+    "--max-age", type=float, metavar="SECONDS", help="Nor older than that, counted from the session's newest."
+)
+@click.option("--max-bytes", type=int, metavar="BYTES", help="Nor more than that in a session.")
 @json_option
-def set_policy(database: str, newest: int, tenant: str | None, session: str | None, as_json: bool) -> None:
-    """Set a policy. It holds from each session's next event on; what was pruned comes back by a replay alone."""
+def set_policy(
+    database: str,
+    newest: int,
+    tenant: str | None,
+    session: str | None,
+    max_age: float | None,
+    max_bytes: int | None,
+    as_json: bool,
+) -> None:
+    """Set a policy, in place of the one before. What was pruned comes back by a rebuild of the view alone."""
+    row = policies.PolicyRow(tenant, session, newest, max_age, max_bytes)
     with closing(connect(database)) as connection, translated(database):
         require_current(connection)
-        row = policies.set_newest(connection, newest, tenant, session)
+        policies.set_policy(connection, row)
     if as_json:
         print_json(row)
     else:
         print_table(_COLUMNS, [_shown(row)], empty="")
 
 
-def _shown(row: policies.PolicyRow) -> tuple[str, str, int]:
-    return row.tenant_id or "every", row.session_id or "every", row.newest
+def _shown(row: policies.PolicyRow) -> tuple[object, ...]:
+    return row.tenant_id or "every", row.session_id or "every", row.newest, row.max_age_seconds, row.max_bytes
 
 
 COMMANDS: Final = [retention]

@@ -1,0 +1,271 @@
+"""An outbox whose events wait on disk: what `publish` took is in the log before it returns, and is sent from there.
+
+So memory holds only what is being sent, the order is the log's, and a dead publisher's rest is read like one's own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from collections.abc import Callable
+from itertools import count
+from typing import Final
+from uuid import UUID
+from weakref import WeakValueDictionary
+from zlib import crc32
+
+import msgspec
+
+from milepost.producer.delivery.outbox import FORKED, Outbox
+from milepost.producer.delivery.parcel import OVERHEAD_BYTES, Parcel
+from milepost.producer.delivery.receipt import Receipt
+from milepost.producer.delivery.reporter import Pace
+from milepost.producer.spool.format import About, Found, pack, unpack
+from milepost.producer.spool.log import Log, SpoolFullError
+from milepost.producer.spool.rest import Finder, Rest
+from milepost.producer.spool.settings import Spool
+from milepost.producer.spool.trail import Segment, Trail
+from milepost.producer.stats import PublisherStats
+from milepost.schemas import DeliveryFailed, Position, PublisherClosed
+from milepost.schemas.codec import CheckedEvent, render
+from milepost.schemas.wire import EncodedEvent
+
+logger = logging.getLogger("milepost.producer")
+
+SPOOL_FULL: Final = "spool_full"
+SPOOL_FAILED: Final = "spool_failed"
+SPOOL_DAMAGED: Final = "spool_damaged"
+SPOOLED: Final = "spooled"
+LOOK_SECONDS: Final = 2.0
+
+
+class SpooledParcel(Parcel, eq=False, gc=False, kw_only=True):
+    """An event read from a log."""
+
+    encoded: EncodedEvent
+    trail: Trail
+    place: int
+
+    def record(self, source: str) -> EncodedEvent:  # noqa: ARG002 - it was rendered when it was taken
+        return self.encoded
+
+
+class SpoolOutbox(Outbox):
+    """Takes events into the log on disk; gives out first what dead publishers left in the folder, then its own."""
+
+    def __init__(
+        self, spool: Spool, topic: str, source: str, queue_bytes: int, on_failure: Callable[[DeliveryFailed], object] | None
+    ) -> None:
+        super().__init__(queue_bytes, on_failure)
+        self._spool: Final = spool
+        self._source: Final = source
+        self._log: Final = Log(spool, self.publisher_id, About(str(self.publisher_id), topic, source))
+        self._finder: Final = Finder(spool.folder, topic)
+        self._rests: Final[deque[Rest]] = deque()
+        self._foreign_seqs: Final = count(-1, -1)  # numbers of others' events, apart from ours
+        # who gave its receipt away does not pay for it while the event waits
+        self._receipts: Final[WeakValueDictionary[int, Receipt]] = WeakValueDictionary()
+        self._look: Final = Pace(LOOK_SECONDS)
+        self._complaints: Final = Pace(5.0)
+        self._last_read = 0
+        self._recovered = 0
+        self._spooled = 0
+
+    # ---- for those who publish ----
+
+    def put(self, checked: CheckedEvent, receipt: Receipt) -> bool:
+        """Number the event and write it to the log, or, when the disk refuses, fail its receipt; whether it was taken.
+
+        Raises `PublisherClosed`. A refused event keeps its number, so that the gap in the log shows the loss.
+        """
+        checked.extra.append(self._header)
+        body = pack(render(checked, source=self._source))
+        crc = crc32(body)
+        size = OVERHEAD_BYTES + len(body)
+        refusal: Exception | None = None
+        segment: Segment | None = None
+        with self._publishing:
+            if self.closed:
+                raise PublisherClosed("the publisher was closed; it takes no more events")
+            self._numbered = seq = self._numbered + 1
+            self._receipts[seq] = receipt  # before it can be read, sent and settled
+            try:
+                segment = self._log.append(seq, body, crc)
+                self._taken_bytes += size
+            except (OSError, SpoolFullError) as error:
+                refusal = error
+                self._refused[_reason(error)] += 1
+        if segment is not None and self._spool.fsync:
+            self._sync(segment)
+        if refusal is not None:
+            self._receipts.pop(seq, None)
+            self._tell(receipt, _reason(refusal), f"{size} bytes could not be written: {refusal}")
+        elif self._sealed:  # closed by a signal handler or another thread since the check above
+            self.fail_rest()
+        return refusal is None
+
+    def _sync(self, segment: Segment) -> None:
+        try:
+            self._log.sync(segment)
+        except OSError as error:  # it is written, and will be sent, but a power cut may take it
+            logger.warning("publisher %s: spool: fsync failed: %s", self.publisher_id, error)
+
+    # ---- for the thread that sends ----
+
+    def next_to_send(self) -> Parcel | None:
+        if not self.waiting and not self._sealed:
+            self._read_ahead()
+        return super().next_to_send()
+
+    def deliver(self, parcel: Parcel, position: Position) -> None:
+        if parcel.seq > 0:
+            super().deliver(parcel, position)
+        elif self.sent.pop(parcel.seq, None) is not None:
+            self._recovered += 1
+        _settle(parcel)
+
+    def fail(self, parcel: Parcel, reason: str, detail: str) -> None:
+        if parcel.seq > 0:
+            super().fail(parcel, reason, detail)
+        elif self.sent.pop(parcel.seq, None) is not None:
+            self._tell(parcel.receipt, reason, f"left by another publisher; {detail}")
+        _settle(parcel)
+
+    def tidy(self) -> None:
+        """Note what is settled, give its space back, and look for the rest of publishers that have died."""
+        try:
+            if self._look.due():
+                self._rests.extend(self._finder.look(self.publisher_id.hex))
+            for rest in tuple(self._rests):
+                rest.tidy()
+                if not rest.pending and not rest.unread():
+                    self._rests.remove(rest)
+                    rest.close()
+            self._log.tidy()
+        except OSError as error:
+            if self._complaints.due():
+                logger.warning("publisher %s: spool: %s", self.publisher_id, error)
+
+    def fail_rest(self) -> int:
+        """Leave all that is under way to the next publisher of the folder; how many of ours those are."""
+        with self._sending:
+            self._sealed = True
+            parcels = [*self.sent.values(), *self.waiting]
+            self.sent.clear()
+            self.waiting.clear()
+        detail = f"the publisher was closed first; it stays in {self._spool.folder} for the next one of that folder"
+        for parcel in parcels:
+            if parcel.seq > 0:
+                parcel.receipt.settle(DeliveryFailed(parcel.receipt.event_id, SPOOLED, detail))
+        while self._receipts:
+            _, receipt = self._receipts.popitem()
+            receipt.settle(DeliveryFailed(receipt.event_id, SPOOLED, detail))
+        with self._publishing:
+            left = self._numbered - self._delivered - self._failed.total() - self._refused.total() - self._spooled
+            self._spooled += left
+        if left:
+            logger.warning("publisher %s: %d events stay in the spool %s", self.publisher_id, left, self._spool.folder)
+        return left
+
+    def release(self) -> None:
+        """Close the files, so that others may send what is in them."""
+        self._log.seal()
+        for trail in (*self._rests, self._log):
+            trail.close()
+        self._rests.clear()
+
+    # ---- for both ----
+
+    def idle(self) -> bool:
+        return super().idle() and (self._sealed or not self._unread())
+
+    def settled_up_to(self, seq: int) -> bool:
+        if not self._sealed and (any(rest.unread() for rest in self._rests) or (seq > self._last_read and self._log.unread())):
+            return False
+        return super().settled_up_to(seq)
+
+    def stats(self) -> PublisherStats:
+        found = super().stats()
+        spooled = self._spooled
+        return msgspec.structs.replace(
+            found,
+            under_way=max(found.under_way - spooled, 0),
+            under_way_bytes=0 if spooled else found.under_way_bytes,
+            spooled=spooled,
+            recovered=self._recovered,
+        )
+
+    def disown(self) -> None:
+        super().disown()
+        detail = "it is its parent process's to deliver; what became of it is not known in this one"
+        while self._receipts:
+            _, receipt = self._receipts.popitem()
+            receipt.settle(DeliveryFailed(receipt.event_id, FORKED, detail))
+        for trail in (*self._rests, self._log):
+            trail.disown()
+
+    def _unread(self) -> bool:
+        return self._log.unread() or any(rest.unread() for rest in self._rests)
+
+    def _read_ahead(self) -> None:
+        for trail in (*self._rests, self._log):
+            try:
+                found = trail.read()
+            except OSError as error:
+                if self._complaints.due():
+                    logger.warning("publisher %s: spool: %s; events wait", self.publisher_id, error)
+                return
+            if found:
+                for place, record in found:
+                    self._take(trail, place, record)
+                return
+
+    def _take(self, trail: Trail, place: int, record: Found) -> None:
+        ours = trail is self._log
+        receipt = self._receipts.pop(record.seq, None) if ours and record.seq is not None else None
+        encoded = _encoded(record)
+        if encoded is None:
+            trail.settle(place)
+            if ours and record.seq is not None:
+                receipt = receipt or Receipt(UUID(int=0), None)
+                with self._sending:
+                    self._failed[SPOOL_DAMAGED] += 1
+                self._tell(receipt, SPOOL_DAMAGED, "the disk did not give back what was written to it")
+            return
+        if ours and record.seq is not None:
+            self._last_read = record.seq
+        parcel = SpooledParcel(
+            record.seq if ours and record.seq is not None else next(self._foreign_seqs),
+            receipt or Receipt(_event_id(encoded), None),
+            OVERHEAD_BYTES + record.end - record.start,
+            encoded=encoded,
+            trail=trail,
+            place=place,
+        )
+        self.waiting.append(parcel)
+
+
+def _settle(parcel: Parcel) -> None:
+    if isinstance(parcel, SpooledParcel):
+        parcel.trail.settle(parcel.place)
+
+
+def _reason(error: Exception) -> str:
+    return SPOOL_FULL if isinstance(error, SpoolFullError) else SPOOL_FAILED
+
+
+def _encoded(record: Found) -> EncodedEvent | None:
+    if record.body is None or record.seq is None:
+        return None
+    try:
+        return unpack(record.body, record.seq)
+    except msgspec.MsgspecError:  # whole, but written by something else
+        return None
+
+
+def _event_id(encoded: EncodedEvent) -> UUID:
+    text = next((text for name, text in encoded.headers if name == "ce_id"), None)
+    try:
+        return UUID(text if isinstance(text, str) else "")
+    except ValueError:
+        return UUID(int=0)

@@ -1,0 +1,93 @@
+"""The rest of publishers that have died: found, claimed, read as their own log would be."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from milepost.producer.spool.folder import FOREIGN, Claim, SegmentName, list_folder
+from milepost.producer.spool.format import About, read_about, read_mark
+from milepost.producer.spool.trail import Segment, Trail
+
+logger = logging.getLogger("milepost.producer")
+
+PATIENCE_SECONDS: Final = 10.0
+"""How long a publisher must be dead before a neighbour sends its rest: whoever is started in its place comes first."""
+
+
+class Rest(Trail):
+    """All segments of a dead publisher."""
+
+    def __init__(self, claim: Claim, segments: list[Segment]) -> None:
+        super().__init__()
+        self.claim = claim
+        self.segments.extend(segments)
+
+    def _begin(self, segment: Segment) -> int:
+        return read_mark(segment.fd, segment.start, segment.size)
+
+
+class Finder:
+    """Looks for the rest of dead publishers of the same topic."""
+
+    def __init__(self, folder: Path, topic: str) -> None:
+        self._folder: Final = folder
+        self._topic: Final = topic
+        self._dead_since: dict[str, float] = {}
+        self._started = False
+
+    def look(self, mine: str) -> Iterator[Rest]:
+        """Claim what can be claimed, oldest first: all of it the first time, later what has been dead for a while.
+
+        `mine` is the publisher to leave alone. Raises `OSError` when the folder can't be read or written.
+        """
+        dead_since, self._dead_since = self._dead_since, {}
+        first, self._started = not self._started, True
+        for publisher, numbers in list_folder(self._folder).segments.items():
+            if publisher == mine:
+                continue
+            claim = Claim.of_dead(self._folder, publisher)
+            if claim is None:
+                continue
+            since = self._dead_since[publisher] = dead_since.get(publisher, time.monotonic())
+            if not first and time.monotonic() - since < PATIENCE_SECONDS:
+                claim.release(remove=False)
+            elif segments := self._open(publisher, numbers):
+                yield Rest(claim, segments)
+            else:
+                claim.release(remove=not list_folder(self._folder).segments.get(publisher))
+
+    def _open(self, publisher: str, numbers: list[int]) -> list[Segment]:
+        segments = []
+        for number in numbers:
+            path = self._folder / str(SegmentName(publisher, number))
+            opened = open_segment(path, number)
+            if opened is not None and opened[1].topic == self._topic:
+                segments.append(opened[0])
+            elif opened is not None:
+                os.close(opened[0].fd)
+        return segments
+
+
+def open_segment(path: Path, number: int) -> tuple[Segment, About] | None:
+    """Open a segment that nobody writes; one that is none gets another name. Raises `OSError`."""
+    try:
+        fd = os.open(path, os.O_RDWR)
+    except FileNotFoundError:  # sent and removed meanwhile
+        return None
+    size = os.fstat(fd).st_size
+    if size == 0:  # its publisher died before it held anything
+        os.close(fd)
+        path.unlink()
+        return None
+    if (head := read_about(fd)) is None:
+        os.close(fd)
+        path.rename(path.with_name(path.name + FOREIGN))
+        logger.error("spool: %s is no file of a spool: nothing of it is sent; it is kept as %s", path, path.name + FOREIGN)
+        return None
+    about, start = head
+    return Segment(path, number, fd, start, size, sealed=True), about
