@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from itertools import pairwise
 
 import psycopg
 from hypothesis import HealthCheck, given, settings
@@ -49,7 +50,7 @@ def fill(database: str, records: list[LogRecord], bounds: list[int], restarts: s
         ours = [partition for partition in range(PARTITIONS) if partition % consumers == consumer]
         materializer = Materializer(database, DEFAULT_TOPIC)
         materializer.take(ours)
-        for number, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+        for number, (start, end) in enumerate(pairwise(bounds)):
             batch = [record for record in records[start:end] if record.partition in ours]
             if batch:
                 materializer.apply(batch)
