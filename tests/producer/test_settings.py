@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from milepost.producer import CheckpointPublisher
+from milepost.producer import CheckpointPublisher, Spool
 from milepost.producer.config import Settings
 from milepost.schemas import InvalidSetting
 from tests.producer.conftest import Make
@@ -102,9 +102,15 @@ def test_servers_are_checked(servers: Any) -> None:
         CheckpointPublisher(servers)
 
 
-def test_a_spool_is_not_there_yet(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSetting, match="spool"):
-        CheckpointPublisher(NOBODY, spool=tmp_path)
+def test_a_spool_that_can_be_none_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for spool, named in ((file, "found a file"), ("", "path of a folder"), (3, "path of a folder")):
+        with pytest.raises(InvalidSetting, match=named):
+            CheckpointPublisher(NOBODY, spool=spool)  # type: ignore[arg-type]
+    for options, named in (({"limit_bytes": 1_000}, "limit_bytes"), ({"fsync": 1}, "fsync")):
+        with pytest.raises(InvalidSetting, match=named):
+            Spool(tmp_path, **options)
 
 
 def test_no_secret_is_shown(make: Make, caplog: pytest.LogCaptureFixture) -> None:

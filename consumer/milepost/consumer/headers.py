@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from operator import methodcaller
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -20,6 +21,11 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
+# For a name that is not UTF-8 the client returns a result and leaves an exception set. An ordinary call, once the interpreter has
+# specialised it, does not look for that, and the hole in the result crashes it; this call always looks.
+_headers: Final = methodcaller("headers")
+
+
 class HasHeaders(Protocol):
     """What is used of confluent_kafka's message."""
 
@@ -29,11 +35,11 @@ class HasHeaders(Protocol):
 def read_headers(message: HasHeaders) -> tuple[Headers, bool]:
     """All headers in order, and whether each name is UTF-8: where one is not, the client fails at the first call."""
     try:
-        return message.headers() or (), True
+        return _headers(message) or (), True
     except (SystemError, ValueError) as error:
         names = [cause.object for cause in _causes(error) if isinstance(cause, UnicodeDecodeError)]
     try:
-        found: Any = message.headers()
+        found: Any = _headers(message)
     except (SystemError, ValueError):
         return ((UNKNOWN_NAME, None),), False
     return _mended(found or [], iter(names[-1:])), False

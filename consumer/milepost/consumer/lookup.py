@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from milepost.consumer import queries
 from milepost.consumer.database import Connection, scalar
 from milepost.consumer.heads import Head, HeadCache, SessionKey
-from milepost.consumer.plan import CheckpointKey, EventKey, Known
+from milepost.consumer.numbers import numbered
+from milepost.consumer.plan import CheckpointKey, EventKey, Known, PublisherKey
 from milepost.consumer.records import LogRecord
 from milepost.consumer.retention import Live, Policies, policies_of
 from milepost.consumer.rules import Seen
@@ -22,12 +23,17 @@ def load_policies(connection: Connection) -> Policies:
 
 
 def load_heads(
-    connection: Connection, cache: HeadCache, keys: set[SessionKey], records: Sequence[LogRecord]
+    connection: Connection,
+    cache: HeadCache,
+    keys: set[SessionKey],
+    records: Sequence[LogRecord],
+    *,
+    windows: bool = True,
 ) -> dict[SessionKey, Head]:
-    """The head of each session of a batch: cached, stored, or new."""
+    """The head of each session of a batch: cached, stored, or new; stored ones with their windows, unless told otherwise."""
     heads = {key: head for key in keys if (head := cache.get(key)) is not None}
     if missing := [key for key in keys if key not in heads]:
-        stored = _stored_heads(connection, missing)
+        stored = _stored_heads(connection, missing, windows)
         heads.update(stored)
         for record in records:
             if (event := record.event) is not None and (key := (event.tenant_id, event.session_id)) not in heads:
@@ -35,12 +41,12 @@ def load_heads(
     return heads
 
 
-def _stored_heads(connection: Connection, keys: list[SessionKey]) -> dict[SessionKey, Head]:
+def _stored_heads(connection: Connection, keys: list[SessionKey], windows: bool) -> dict[SessionKey, Head]:
     statements = queries.load("materialize")
     names = _columns(keys)
     rows = connection.execute(statements["heads"], names, binary=True).fetchall()
     heads = {(row[0], row[1]): Head(*row) for row in rows}
-    if any(head.live_checkpoints for head in heads.values()):
+    if windows and any(head.live_checkpoints for head in heads.values()):
         for tenant_id, session_id, *live in connection.execute(statements["windows"], names, binary=True):
             heads[tenant_id, session_id].window.append(Live(*live))
     return heads
@@ -66,7 +72,17 @@ def load_known(connection: Connection, heads: dict[SessionKey, Head], records: S
         ]
         for tenant_id, session_id, checkpoint_id, *seen in connection.execute(statements["known_checkpoints"], columns):
             checkpoints[(tenant_id, session_id), checkpoint_id] = Seen(*seen)
-    return Known(events, checkpoints)
+    return Known(events, checkpoints, _numbers(connection, records))
+
+
+def _numbers(connection: Connection, records: Sequence[LogRecord]) -> dict[PublisherKey, int]:
+    """The highest number seen of each publisher of the batch, in each partition."""
+    keys = {(found.publisher_id, record.partition) for record in records if (found := numbered(record)) is not None}
+    if not keys:
+        return {}
+    columns = [[publisher_id for publisher_id, _ in keys], [partition for _, partition in keys]]
+    rows = connection.execute(queries.load("materialize")["publisher_numbers"], columns)
+    return {(publisher_id, partition): highest for publisher_id, partition, highest in rows}
 
 
 def _candidates(

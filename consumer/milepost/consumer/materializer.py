@@ -15,7 +15,7 @@ import psycopg
 
 from milepost.consumer import queries
 from milepost.consumer.database import Connection, connect, translate
-from milepost.consumer.heads import HeadCache, SessionKey
+from milepost.consumer.heads import Head, HeadCache, SessionKey
 from milepost.consumer.lookup import load_heads, load_known, load_policies
 from milepost.consumer.plan import Plan, Stand, moves_of
 from milepost.consumer.records import LogRecord
@@ -206,13 +206,14 @@ class Materializer:
     def _write_in_transaction(self, records: Sequence[LogRecord]) -> Applied:
         connection = self.connection()
         policies = self._policies or load_policies(connection)
-        heads = load_heads(connection, self._heads, _keys(records), records)
+        heads = self._load_heads(connection, _keys(records), records, policies)
         known = load_known(connection, heads, records)
         plan = Plan(heads, known, policies, moves_of(records, self._positions))
         for record in records:
             plan.add(record)
         with refusals(), connection.transaction():
-            version = write_plan(connection, plan, heads, self._topic)
+            version = self._write_plan(connection, plan, heads)
+        self._committed(plan)
         self._heads.keep(heads.values())
         for partition, move in plan.moves.items():
             self._positions[partition] = Stand(move.next_offset, move.digest, move.epoch)
@@ -221,6 +222,23 @@ class Materializer:
             self._policies = load_policies(connection)
             self._sweep = Sweep(self._policies)
         return _applied(plan)
+
+    # what a rebuild does otherwise
+
+    def _load_heads(
+        self,
+        connection: Connection,
+        keys: set[SessionKey],
+        records: Sequence[LogRecord],
+        policies: Policies,  # noqa: ARG002 - a rebuild measures windows by them
+    ) -> dict[SessionKey, Head]:
+        return load_heads(connection, self._heads, keys, records)
+
+    def _write_plan(self, connection: Connection, plan: Plan, heads: dict[SessionKey, Head]) -> int:
+        return write_plan(connection, plan, heads, self._topic)
+
+    def _committed(self, plan: Plan) -> None:
+        """The plan's transaction has ended well."""
 
     def _translated(self) -> _Translated:
         return _Translated(self)

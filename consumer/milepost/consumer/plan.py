@@ -12,6 +12,7 @@ import msgspec
 
 from milepost.consumer.chain import extend, extend_partition
 from milepost.consumer.heads import Head, SessionKey
+from milepost.consumer.numbers import numbered
 from milepost.consumer.records import LogRecord
 from milepost.consumer.retention import Live, Policies
 from milepost.consumer.rules import Outcome, Seen, judge, may_repeat_checkpoint, may_repeat_event
@@ -19,6 +20,7 @@ from milepost.schemas import Envelope, Kind
 
 EventKey = tuple[SessionKey, bytes]
 CheckpointKey = tuple[SessionKey, str]
+PublisherKey = tuple[bytes, int]
 
 
 class HistoryRow(msgspec.Struct, gc=False):
@@ -77,6 +79,8 @@ class Known(msgspec.Struct):
 
     events: dict[EventKey, Seen]
     checkpoints: dict[CheckpointKey, Seen]
+    numbers: dict[PublisherKey, int] = msgspec.field(default_factory=dict)
+    """The highest number seen of each publisher in each partition."""
 
 
 class Plan:
@@ -92,7 +96,7 @@ class Plan:
         self.inserts: dict[tuple[SessionKey, int], HistoryRow] = {}
         self.removals: dict[SessionKey, Removal] = {}
         self.quarantine: list[LogRecord] = []
-        self.publishers: dict[tuple[bytes, int], PublisherMove] = {}
+        self.publishers: dict[PublisherKey, PublisherMove] = {}
         self.moves = moves
         self._first_seq: dict[SessionKey, int] = {}
 
@@ -102,6 +106,7 @@ class Plan:
         if record.event is None:
             self.quarantine.append(record)
             move.quarantined += 1
+            self._count_publisher(record)
         else:
             self._add_event(record, record.event, move)
         move.events += 1
@@ -129,8 +134,8 @@ class Plan:
                 self._delete(head, key, row)
         move.outcomes[outcome] = move.outcomes.get(outcome, 0) + 1
         move.state_bytes += event.size
-        if event.publisher_id is not None and event.publisher_seq is not None and outcome is not Outcome.DUPLICATE:
-            self._count_publisher(record, event, event.publisher_id, event.publisher_seq)
+        if event.publisher_id is not None and event.publisher_seq is not None:
+            self._count_publisher(record)
 
     def _judge(self, head: Head, key: SessionKey, event: Envelope, seq: int) -> Outcome:
         """Judge the event, then remember its ids for those that follow in the batch."""
@@ -183,14 +188,20 @@ class Plan:
         head.live_checkpoints = head.live_bytes = 0
         head.deleted_at, head.deleted_seq = row.event.event_time, row.seq
 
-    def _count_publisher(self, record: LogRecord, event: Envelope, publisher_id: bytes, publisher_seq: int) -> None:
-        key = (publisher_id, record.partition)
+    def _count_publisher(self, record: LogRecord) -> None:
+        """Count an event once: what comes again, whatever became of it, has no higher number than was seen before."""
+        if (found := numbered(record)) is None:
+            return
+        key = (found.publisher_id, record.partition)
+        if found.seq <= self._known.numbers.get(key, 0):
+            return
+        self._known.numbers[key] = found.seq
         move = self.publishers.get(key)
         if move is None:
-            self.publishers[key] = PublisherMove(event.source, 1, publisher_seq, record.log_time, record.log_time)
+            self.publishers[key] = PublisherMove(found.source, 1, found.seq, record.log_time, record.log_time)
         else:
             move.events += 1
-            move.highest_seq = max(move.highest_seq, publisher_seq)
+            move.highest_seq = found.seq
             move.last_seen = record.log_time
 
 

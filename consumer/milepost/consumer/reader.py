@@ -19,7 +19,7 @@ from milepost.schemas import KafkaUnavailable, WrongLog
 logger = logging.getLogger(__name__)
 
 _COMMIT_SECONDS: Final = 5.0
-_SETTINGS: Final[Mapping[str, str | int | bool]] = {
+SETTINGS: Final[Mapping[str, str | int | bool]] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     # a position outside the log means another log or lost records: never jump, say so
@@ -60,7 +60,7 @@ class LogReader:
         self._topic = topic
         options: dict[str, Any] = {
             **kafka.settings(servers, "milepost-consumer"),
-            **_SETTINGS,
+            **SETTINGS,
             "group.id": group,
             "error_cb": kafka.log_error,
         }
@@ -161,19 +161,8 @@ class LogReader:
         if code == KafkaError._PARTITION_EOF:  # noqa: SLF001
             if partition in self._next and offset is not None and offset > self._next[partition]:
                 self._next[partition] = chunk.skips[partition] = offset
-        elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):  # noqa: SLF001
-            position = self._next.get(partition) if partition is not None else None
-            raise WrongLog(
-                f"the view stands at offset {position} of partition {partition} of {self._topic}, and the log does not "
-                f"hold it ({error.str()}): it was truncated or created again; "
-                "rebuild the view in an empty database with: milepost replay"
-            )
-        elif code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):  # noqa: SLF001
-            raise WrongLog(f"the topic {self._topic} is gone; the view was left as it is")
-        elif error.fatal():
-            raise KafkaUnavailable(f"Kafka ended the membership in the group: {error.str()}")
         else:
-            logger.info("kafka: partition %s: %s", partition, error.str())
+            position_error(error, self._topic, partition, self._next.get(partition) if partition is not None else None)
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.assigned = frozenset(partition.partition for partition in partitions)
@@ -188,6 +177,25 @@ class LogReader:
         self.assigned = frozenset()
         self.started = False
         self._next.clear()
+
+
+def position_error(error: KafkaError, topic: str, partition: int | None, position: int | None) -> None:
+    """What an error in place of a record means; what librdkafka mends by itself is only logged.
+
+    Raises `WrongLog` when the log does not hold the position, `KafkaUnavailable` when librdkafka has given up.
+    """
+    code = error.code()
+    if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):  # noqa: SLF001
+        raise WrongLog(
+            f"the view stands at offset {position} of partition {partition} of {topic}, and the log does not "
+            f"hold it ({error.str()}): it was truncated or created again; "
+            "rebuild the view in an empty database with: milepost replay"
+        )
+    if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):  # noqa: SLF001
+        raise WrongLog(f"the topic {topic} is gone; the view was left as it is")
+    if error.fatal():
+        raise KafkaUnavailable(f"Kafka ended the connection for good: {error.str()}")
+    logger.info("kafka: partition %s: %s", partition, error.str())
 
 
 def _shown(partitions: Iterable[int]) -> str:

@@ -17,6 +17,7 @@ from milepost.consumer.chain import START
 from milepost.consumer.database import Connection
 from milepost.consumer.heads import HeadCache
 from milepost.consumer.lookup import load_heads, load_known, load_policies
+from milepost.consumer.numbers import number_in_headers, numbered
 from milepost.consumer.plan import PartitionMove, Plan
 from milepost.consumer.quarantine import find, operator, storable
 from milepost.consumer.records import LogRecord
@@ -133,6 +134,9 @@ class Retry:
         connection = self._connection
         heads = load_heads(connection, HeadCache(), {(event.tenant_id, event.session_id)}, [record])
         known = load_known(connection, heads, [record])
+        if number_in_headers(record) is None and (number := numbered(record)) is not None:
+            # only now it can be read, so it was not counted when it came
+            known.numbers[number.publisher_id, record.partition] = number.seq - 1
         move = PartitionMove(record.offset, record.offset, START)
         plan = Plan(heads, known, load_policies(connection), {record.partition: move})
         plan.add(record)

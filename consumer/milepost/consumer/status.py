@@ -8,8 +8,8 @@ from typing import LiteralString
 
 import msgspec
 
-from milepost.consumer import kafka
-from milepost.consumer.database import Connection, connect, translated
+from milepost.consumer import kafka, queries
+from milepost.consumer.database import Connection, connect, scalar, translated
 from milepost.consumer.log import ends, identify
 from milepost.consumer.migrate import require_current
 from milepost.consumer.watch import bound_log, compare
@@ -45,6 +45,8 @@ class Status(msgspec.Struct, frozen=True):
     conflicts: int
     quarantined: int
     quarantine_open: int
+    missing: int
+    """Events that publishers numbered and the view has not seen: lost, or, while there is lag, on their way."""
     partitions: list[PartitionStatus]
 
 
@@ -77,13 +79,16 @@ def read_status(servers: str, topic: str, database: str) -> Status:
             "select partition, next_offset, log_time from milepost.partitions order by partition"
         ).fetchall()
         totals = _totals(connection)
+        missing = scalar(connection, queries.load("gaps")["missing"])
     last = ends(client, servers, found)
     rows = [
         PartitionStatus(partition, offset, last[partition], last[partition] - offset, log_time)
         for partition, offset, log_time in partitions
     ]
     lag = sum(row.lag for row in rows)
-    return Status(found.cluster_id, found.topic, found.topic_id, lag, *totals, partitions=rows)
+    return Status(
+        found.cluster_id, found.topic, found.topic_id, lag, *totals, missing=int(str(missing)), partitions=rows
+    )
 
 
 def _totals(connection: Connection) -> tuple[int, int, int, int, int, int, int, int, int, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
@@ -71,10 +70,8 @@ class Worker:
 
         Raises `WrongLog` or `WrongView` for what no waiting mends.
         """
-        # a pool that was killed cannot tell its workers to stop
-        parent = multiprocessing.parent_process()
         try:
-            while not self._stop() and (parent is None or parent.is_alive()) and not self._is_done():
+            while not self._stop() and not self._is_done():
                 self._watch.tick()
                 self._step()
         finally:

@@ -44,26 +44,36 @@ def refusals() -> Iterator[None]:
         raise
 
 
-def write_plan(connection: Connection, plan: Plan, heads: Mapping[SessionKey, Head], topic: str) -> int:
-    """Write a plan inside the open transaction. Returns the version of the policies as they are now.
+def write_plan(
+    connection: Connection, plan: Plan, heads: Mapping[SessionKey, Head], topic: str, *, states: bool = True
+) -> int:
+    """Write a plan inside the open transaction, without its states if told so. Returns the policies' version as it is now.
 
     Raises `Fenced` when a position is not where the plan expects it, `RefusedRowError` when a record is at fault.
     """
     with refusals():
         version = _move_positions(connection, plan.moves)
-        write_rows(connection, plan, heads, topic)
+        write_rows(connection, plan, heads, topic, states=states)
         _quarantine(connection, plan, topic)
     return version
 
 
-def write_rows(connection: Connection, plan: Plan, heads: Mapping[SessionKey, Head], topic: str) -> None:
+def write_rows(
+    connection: Connection, plan: Plan, heads: Mapping[SessionKey, Head], topic: str, *, states: bool = True
+) -> None:
     """Write what a plan says of sessions and publishers. Raises `RefusedRowError` when a record is at fault."""
     with refusals():
-        _remove(connection, plan)
-        _copy(connection, "checkpoints", CHECKPOINT_COLUMNS, list(plan.inserts.values()), checkpoint_values)
+        if states:
+            _remove(connection, plan)
+            copy_checkpoints(connection, list(plan.inserts.values()))
         _copy(connection, "history", HISTORY_COLUMNS, plan.history, lambda row: history_values(row, topic))
         _upsert_sessions(connection, list(heads.values()))
         _upsert_publishers(connection, plan)
+
+
+def copy_checkpoints(connection: Connection, rows: Sequence[HistoryRow]) -> None:
+    """Write live checkpoints. Raises `RefusedRowError` when a row is at fault."""
+    _copy(connection, "checkpoints", CHECKPOINT_COLUMNS, rows, checkpoint_values)
 
 
 def _move_positions(connection: Connection, moves: Mapping[int, PartitionMove]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import weakref
 from collections.abc import Callable, Mapping
@@ -14,6 +15,8 @@ from milepost.producer.delivery.carrier import Carrier
 from milepost.producer.delivery.courier import Courier
 from milepost.producer.delivery.outbox import Outbox
 from milepost.producer.delivery.receipt import Receipt
+from milepost.producer.spool.outbox import SpoolOutbox
+from milepost.producer.spool.settings import Spool, spool_of
 from milepost.producer.stats import PublisherStats
 from milepost.producer.tracing import trace_headers
 from milepost.schemas import DEFAULT_TOPIC, CheckpointCreated, DeliveryFailed, Event, InvalidSetting
@@ -39,7 +42,7 @@ class CheckpointPublisher:
         *,
         topic: str = DEFAULT_TOPIC,
         source: str = DEFAULT_SOURCE,
-        spool: object = None,
+        spool: str | os.PathLike[str] | Spool | None = None,
         on_failure: Callable[[DeliveryFailed], object] | None = None,
         queue_bytes: int = DEFAULT_QUEUE_BYTES,
         kafka: Mapping[str, Value] | None = None,
@@ -48,17 +51,19 @@ class CheckpointPublisher:
 
         `source` names the runtime, a URI reference. `queue_bytes` bounds all that waits for delivery; an event that
         finds no room fails at once. `on_failure` is called once for each event that failed, on a thread of the
-        publisher. `kafka` are settings of librdkafka; those that would break a promise are refused.
+        publisher. `kafka` are settings of librdkafka; those that would break a promise are refused. `spool` is a folder,
+        or a `Spool`: an event whose `publish` has returned then outlives the process.
         """
-        if spool is not None:
-            raise InvalidSetting("spool: not available in this version; leave it out")
         if on_failure is not None and not callable(on_failure):
             raise InvalidSetting(f"on_failure: expected a function, found {type(on_failure).__name__}")
         self._settings = Settings(
             bootstrap_servers, topic=topic, source=source, queue_bytes=queue_bytes, kafka={} if kafka is None else kafka
         )
         self._on_failure = on_failure
+        self._spool = spool_of(spool)
         self._outbox, self._courier = self._begin()
+        if self._spool is not None:
+            self._courier.start()  # what dead publishers left in the folder does not wait for a first event
         lifecycle.publishers.add(self)
 
     def publish(self, event: Event) -> Receipt:
@@ -124,11 +129,17 @@ class CheckpointPublisher:
         self._outbox.close()
 
     def _begin(self) -> tuple[Outbox, Carrier]:
-        outbox = Outbox(self._settings.queue_bytes, self._on_failure)
+        outbox = self._new_outbox()
         courier = self._carrier(outbox)
         self._finalizer = weakref.finalize(self, _abandon, outbox, courier)
         self._finalizer.atexit = False  # the exit has a handler that waits
         return outbox, courier
+
+    def _new_outbox(self) -> Outbox:
+        settings = self._settings
+        if self._spool is None:
+            return Outbox(settings.queue_bytes, self._on_failure)
+        return SpoolOutbox(self._spool, settings.topic, settings.source, settings.queue_bytes, self._on_failure)
 
     def _carrier(self, outbox: Outbox) -> Carrier:
         return Courier(self._settings, outbox)

@@ -9,7 +9,7 @@ import msgspec
 
 
 class PublisherStats(msgspec.Struct, frozen=True, kw_only=True):
-    """The counts of one publisher in one process, since it began. `published` = delivered + failed + under way."""
+    """The counts of one publisher in one process, since it began. `published` = delivered + failed + under way + spooled."""
 
     publisher_id: UUID
     """Stands in each event's `ce_publisherid`; a forked child has one of its own."""
@@ -25,5 +25,9 @@ class PublisherStats(msgspec.Struct, frozen=True, kw_only=True):
     """Events that wait or were sent, and are not confirmed."""
     under_way_bytes: int
     """What those hold of `queue_bytes`."""
+    spooled: int = 0
+    """Events that a closed publisher has left in its spool: the next publisher of the folder sends them."""
+    recovered: int = 0
+    """Events of dead publishers that this one has delivered from the spool, not counted in the others."""
     producers_rebuilt: int
     """How often librdkafka met an error it can't go on from, and was replaced without loss."""

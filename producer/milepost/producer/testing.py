@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter, deque
@@ -16,8 +17,8 @@ from milepost.producer.delivery.carrier import Carrier
 from milepost.producer.delivery.outbox import Outbox
 from milepost.producer.delivery.parcel import Parcel
 from milepost.producer.partitioning import partition_of
+from milepost.producer.spool.settings import Spool
 from milepost.schemas import DEFAULT_TOPIC, DeliveryFailed, Position
-from milepost.schemas.codec import render
 from milepost.schemas.wire import DEFAULT_PARTITIONS, Headers
 
 __all__ = ["MemoryPublisher", "MemoryRecord"]
@@ -47,7 +48,7 @@ class MemoryPublisher(CheckpointPublisher):
         *,
         topic: str = DEFAULT_TOPIC,
         source: str = DEFAULT_SOURCE,
-        spool: object = None,
+        spool: str | os.PathLike[str] | Spool | None = None,
         on_failure: Callable[[DeliveryFailed], object] | None = None,
         queue_bytes: int = DEFAULT_QUEUE_BYTES,
         kafka: Mapping[str, Value] | None = None,
@@ -98,7 +99,7 @@ class _Log:
         self.stalled = False
 
     def append(self, parcel: Parcel) -> Position:
-        record = render(parcel.checked, source=self.source)
+        record = parcel.record(self.source)
         partition = partition_of(record.key, self.partitions)
         position = Position(self.topic, partition, self.ends[partition])
         self.ends[partition] += 1
@@ -126,11 +127,13 @@ class _MemoryCarrier:
 
     def wake(self) -> None:
         with self._settled:
+            self._outbox.tidy()
             while not self._log.stalled and (parcel := self._outbox.next_to_send()) is not None:
                 if self._log.refusals:
                     self._outbox.fail(parcel, self._log.refusals.popleft(), "refused, as the test has asked for")
                 else:
                     self._outbox.deliver(parcel, self._log.append(parcel))
+            self._outbox.tidy()
             self._settled.notify_all()
 
     def flush(self, timeout: float) -> bool:
@@ -143,5 +146,6 @@ class _MemoryCarrier:
     def conclude(self, deadline: float) -> None:
         self.flush(max(deadline - time.monotonic(), 0.0))
         self._outbox.fail_rest()
+        self._outbox.release()
         self._outbox.reporter.finish()
         self._outbox.reporter.join(max(deadline - time.monotonic(), 0.0) + 0.5)

@@ -10,7 +10,20 @@ from importlib.metadata import version
 
 import click
 
-from milepost.consumer.cli import compare, consume, embedded, publish, quarantine, read, retention, setup, status
+from milepost.consumer.cli import (
+    audit,
+    compare,
+    consume,
+    embedded,
+    publish,
+    quarantine,
+    read,
+    replay,
+    retention,
+    setup,
+    spool,
+    status,
+)
 from milepost.consumer.cli.options import OrderedGroup
 from milepost.consumer.logs import configure
 from milepost.schemas import CorruptState, InvalidEvent, InvalidSetting, MilepostError
@@ -27,7 +40,7 @@ def milepost(verbose: int) -> None:
     configure((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)])
 
 
-for module in (embedded, setup, publish, consume, read, status, retention, quarantine, compare):
+for module in (embedded, setup, publish, consume, read, status, retention, quarantine, replay, compare, audit, spool):
     for command in module.COMMANDS:
         milepost.add_command(command)
 

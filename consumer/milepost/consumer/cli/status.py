@@ -8,7 +8,7 @@ import click
 
 from milepost.consumer.cli.options import json_option, log_and_view_options
 from milepost.consumer.cli.output import print_facts, print_json, print_table
-from milepost.consumer.status import read_status
+from milepost.consumer.status import Status, read_status
 
 
 @click.command("status")
@@ -32,6 +32,7 @@ def status(kafka: str, topic: str, database: str, as_json: bool) -> None:
             ("stale", found.stale),
             ("conflicts", found.conflicts),
             ("quarantined", f"{found.quarantined} ({found.quarantine_open} open)"),
+            ("missing", f"{found.missing}{_why_missing(found)}"),
             ("lag", found.lag),
         ]
     )
@@ -40,6 +41,12 @@ def status(kafka: str, topic: str, database: str, as_json: bool) -> None:
         [(row.partition, row.next_offset, row.log_end, row.lag, row.log_time) for row in found.partitions],
         empty="no partition",
     )
+
+
+def _why_missing(found: Status) -> str:
+    if not found.missing:
+        return ""
+    return " (or on their way: the view is behind)" if found.lag else " (run: milepost audit gaps)"
 
 
 COMMANDS: Final = [status]

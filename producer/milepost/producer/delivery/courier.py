@@ -96,6 +96,8 @@ class Courier:
             wait = max(deadline - time.monotonic(), 0.0) + GRACE_SECONDS
             if self.thread is None or not self.finished.wait(wait):
                 self.outbox.fail_rest()  # it hangs in a call of librdkafka
+            if self.thread is None:
+                self.outbox.release()
             self._reporter.finish()
             self._reporter.join(max(deadline - time.monotonic(), 0.0) + GRACE_SECONDS)
             if self.thread is not None and self.finished.is_set():
@@ -122,6 +124,7 @@ class Courier:
         return self.outbox.idle() or (self._deadline is not None and time.monotonic() >= self._deadline)
 
     def _round(self) -> None:
+        self.outbox.tidy()
         if self.outbox.idle():
             self._release_flushes()
             self._sleep(IDLE_SECONDS)
@@ -210,3 +213,4 @@ class Courier:
             if link is not None:
                 link.retire()
             self.link = None
+            self.outbox.release()

@@ -14,7 +14,6 @@ from milepost.producer.delivery.outbox import Outbox
 from milepost.producer.delivery.parcel import Parcel
 from milepost.producer.delivery.reporter import Pace
 from milepost.schemas import Position
-from milepost.schemas.codec import render
 
 logger = logging.getLogger("milepost.producer")
 
@@ -100,7 +99,7 @@ class Link:
         self.heard = time.monotonic()
         if error is None:
             self._outbox.deliver(parcel, Position(self._topic, message.partition(), message.offset()))
-        elif error.fatal() or error.name() in _KEPT:
+        elif self._is_kept(error):
             self.broken = self.broken or error.str()
         else:
             self._outbox.fail(parcel, error.name(), error.str())
@@ -120,7 +119,7 @@ class Link:
 
     def _produce(self, parcel: Parcel) -> bool:
         """Whether to go on with the next."""
-        record = render(parcel.checked, source=self._source)
+        record = parcel.record(self._source)
         parcel.link = self
         try:
             self.producer.produce(  # type: ignore[union-attr]
@@ -135,14 +134,17 @@ class Link:
         self.held_bytes += parcel.size
         return True
 
+    def _is_kept(self, error: KafkaError) -> bool:
+        return error.fatal() or error.name() in _KEPT or error.name() in self._outbox.kept
+
     def _refused(self, parcel: Parcel, error: KafkaError) -> None:
-        if error.fatal() or error.name() in _KEPT:
+        if self._is_kept(error):
             self._failed(error)
         else:
             self._outbox.fail(parcel, error.name(), error.str())
 
     def _failed(self, error: KafkaError) -> None:
-        if error.fatal() or error.name() in _KEPT:
+        if self._is_kept(error):
             self.broken = self.broken or error.str()
         else:
             logger.warning("publisher %s: %s", self._outbox.publisher_id, error.str())

@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Final
 
-from milepost.producer.delivery.parcel import Parcel, size_of
+from milepost.producer.delivery.parcel import HeldParcel, Parcel, size_of
 from milepost.producer.delivery.receipt import Receipt
 from milepost.producer.delivery.reporter import Reporter
 from milepost.producer.stats import PublisherStats
@@ -31,6 +31,9 @@ class Outbox:
     `on_failure` hears of each event that failed, on the reporter's thread.
     """
 
+    kept: frozenset[str] = frozenset()
+    """Names of refusals after which an event is tried again, since somebody may mend what caused them."""
+
     def __init__(self, queue_bytes: int, on_failure: Callable[[DeliveryFailed], object] | None) -> None:
         self.publisher_id: Final = new_event_id()
         self.reporter: Final = Reporter(str(self.publisher_id), on_failure)
@@ -45,7 +48,7 @@ class Outbox:
         self._sealed = False
         self._publishing: Final = threading.RLock()
         self._numbered = 0
-        self._refused = 0
+        self._refused: Final[Counter[str]] = Counter()
         self._taken_bytes = 0
         self._sending: Final = threading.RLock()
         self._failed: Final[Counter[str]] = Counter()
@@ -70,9 +73,9 @@ class Outbox:
             if taken := self._taken_bytes + size - self._delivered_bytes - self._failed_bytes <= self._queue_bytes:
                 headers.append(("ce_publisherseq", str(seq)))
                 self._taken_bytes += size
-                self.waiting.append(Parcel(seq, checked, receipt, size))
+                self.waiting.append(HeldParcel(seq, receipt, size, checked=checked))
             else:
-                self._refused += 1
+                self._refused[QUEUE_FULL] += 1
         if not taken:
             detail = f"{size} bytes more would pass the {self._queue_bytes} that may wait (queue_bytes)"
             self._tell(receipt, QUEUE_FULL, detail)
@@ -123,6 +126,12 @@ class Outbox:
             self._fail(parcel, CLOSED, "the publisher was closed before it could be sent")
         return len(sent) + len(waiting)
 
+    def tidy(self) -> None:
+        """Do what is due between two rounds of sending. Never raises."""
+
+    def release(self) -> None:
+        """Nothing more will be sent. May be called again."""
+
     # ---- for both ----
 
     def close(self) -> None:
@@ -154,8 +163,7 @@ class Outbox:
         with self._sending:
             by_reason, failed_bytes = dict(self._failed), self._failed_bytes
         with self._publishing:
-            if self._refused:
-                by_reason[QUEUE_FULL] = self._refused
+            by_reason.update(self._refused)
             failed = sum(by_reason.values())
             return PublisherStats(
                 publisher_id=self.publisher_id,

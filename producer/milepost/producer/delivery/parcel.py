@@ -8,7 +8,8 @@ import msgspec
 
 from milepost.producer.delivery.receipt import Receipt
 from milepost.schemas import CheckpointCreated
-from milepost.schemas.codec import CheckedEvent
+from milepost.schemas.codec import CheckedEvent, render
+from milepost.schemas.wire import EncodedEvent
 
 if TYPE_CHECKING:
     from milepost.producer.delivery.link import Link
@@ -23,18 +24,30 @@ class Parcel(msgspec.Struct, eq=False, gc=False):
 
     seq: int
     """Its number among all that this publisher took, from 1: also its `ce_publisherseq`."""
-    checked: CheckedEvent
-    """Its digest and most of its headers are made when it is sent: that is half the cost of an event, off the hot path."""
     receipt: Receipt
     size: int
     """What it counts for in the queue, bytes."""
     link: Link | None = None
     """The producer that has it, once it was handed over."""
 
+    def record(self, source: str) -> EncodedEvent:
+        """What goes to the log; `source` names the publisher."""
+        raise NotImplementedError
+
     def __call__(self, error: Any, message: Any) -> None:
         link = self.link
         if link is not None:
             link.report(self, error, message)
+
+
+class HeldParcel(Parcel, eq=False, gc=False, kw_only=True):
+    """An event that waits in memory."""
+
+    checked: CheckedEvent
+    """Its digest and most of its headers are made when it is sent: that is half the cost of an event, off the hot path."""
+
+    def record(self, source: str) -> EncodedEvent:
+        return render(self.checked, source=source)
 
 
 def size_of(checked: CheckedEvent) -> int:

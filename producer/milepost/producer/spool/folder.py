@@ -47,7 +47,7 @@ def list_folder(folder: Path) -> Listing:
     segments: dict[str, list[int]] = {}
     damaged, foreign = [], []
     try:
-        names = sorted(os.listdir(folder))
+        names = sorted(path.name for path in folder.iterdir())
     except FileNotFoundError:
         names = []
     for name in names:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -31,7 +31,7 @@ _ABOUT_AT: Final = _MARK_AT + _MARK.size
 CHUNK_BYTES: Final = 1024 * 1024
 MAX_ABOUT_BYTES: Final = 65_536
 
-_Packed = tuple[bytes, bytes | None, list[tuple[str, str | bytes | None]]]
+_Packed = tuple[bytes, bytes | None, list[tuple[str, Any]]]  # msgspec takes no union of str and bytes
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(_Packed).decode
 

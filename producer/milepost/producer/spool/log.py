@@ -38,6 +38,7 @@ class Log(Trail):
         self._numbers: Final = count(1)
         self._current: Segment | None = None
         self._appending = False
+        self._closed = False
         self._refusal: Exception | None = None
         self._refused_until = 0.0
 
@@ -55,6 +56,8 @@ class Log(Trail):
             if segment is None or (full and not nested and segment.size + total > self._spool.segment_bytes):
                 segment = self._rotate(total)
             self._write(segment, head, body)
+            if self._closed:  # by a signal handler, in the middle of this
+                raise OSError(errno.EBADF, "the publisher was closed meanwhile")
         finally:
             self._appending = nested
         return segment
@@ -74,11 +77,18 @@ class Log(Trail):
             self._refused_until = 0.0
         return removed
 
-    def seal(self) -> None:
-        """Nothing more will be written."""
-        if self._current is not None:
-            self._current.sealed = True
+    def close(self) -> None:
+        """Take no more, and give the segments up; those with nothing left to send are removed."""
+        self._closed = True
+        current = self._current
+        if current is not None:
+            current.sealed = True
+            if self._appending:  # the handler that closes has cut a write short: what it writes to must stay open
+                with contextlib.suppress(OSError):
+                    self.tidy()
+                self.segments.remove(current)
             self._current = None
+        super().close()
 
     def _write(self, segment: Segment, head: bytes, body: bytes) -> None:
         try:

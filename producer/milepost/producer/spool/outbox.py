@@ -5,8 +5,9 @@ So memory holds only what is being sent, the order is the log's, and a dead publ
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from itertools import count
 from typing import Final
@@ -20,7 +21,7 @@ from milepost.producer.delivery.outbox import FORKED, Outbox
 from milepost.producer.delivery.parcel import OVERHEAD_BYTES, Parcel
 from milepost.producer.delivery.receipt import Receipt
 from milepost.producer.delivery.reporter import Pace
-from milepost.producer.spool.format import About, Found, pack, unpack
+from milepost.producer.spool.format import HEAD_BYTES, About, Found, pack, unpack
 from milepost.producer.spool.log import Log, SpoolFullError
 from milepost.producer.spool.rest import Finder, Rest
 from milepost.producer.spool.settings import Spool
@@ -53,8 +54,17 @@ class SpooledParcel(Parcel, eq=False, gc=False, kw_only=True):
 class SpoolOutbox(Outbox):
     """Takes events into the log on disk; gives out first what dead publishers left in the folder, then its own."""
 
+    kept = frozenset(
+        {"_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PART", "TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"}
+    )
+
     def __init__(
-        self, spool: Spool, topic: str, source: str, queue_bytes: int, on_failure: Callable[[DeliveryFailed], object] | None
+        self,
+        spool: Spool,
+        topic: str,
+        source: str,
+        queue_bytes: int,
+        on_failure: Callable[[DeliveryFailed], object] | None,
     ) -> None:
         super().__init__(queue_bytes, on_failure)
         self._spool: Final = spool
@@ -69,7 +79,6 @@ class SpoolOutbox(Outbox):
         self._complaints: Final = Pace(5.0)
         self._last_read = 0
         self._recovered = 0
-        self._spooled = 0
 
     # ---- for those who publish ----
 
@@ -81,7 +90,7 @@ class SpoolOutbox(Outbox):
         checked.extra.append(self._header)
         body = pack(render(checked, source=self._source))
         crc = crc32(body)
-        size = OVERHEAD_BYTES + len(body)
+        size = OVERHEAD_BYTES + HEAD_BYTES + len(body)
         refusal: Exception | None = None
         segment: Segment | None = None
         with self._publishing:
@@ -113,8 +122,8 @@ class SpoolOutbox(Outbox):
     # ---- for the thread that sends ----
 
     def next_to_send(self) -> Parcel | None:
-        if not self.waiting and not self._sealed:
-            self._read_ahead()
+        while not self.waiting and not self._sealed and self._read_ahead():
+            pass  # what was read was damaged, all of it
         return super().next_to_send()
 
     def deliver(self, parcel: Parcel, position: Position) -> None:
@@ -133,23 +142,25 @@ class SpoolOutbox(Outbox):
 
     def tidy(self) -> None:
         """Note what is settled, give its space back, and look for the rest of publishers that have died."""
+        if self._sealed:
+            return
         try:
             if self._look.due():
                 self._rests.extend(self._finder.look(self.publisher_id.hex))
-            for rest in tuple(self._rests):
-                rest.tidy()
-                if not rest.pending and not rest.unread():
-                    self._rests.remove(rest)
-                    rest.close()
-            self._log.tidy()
         except OSError as error:
-            if self._complaints.due():
-                logger.warning("publisher %s: spool: %s", self.publisher_id, error)
+            self._complain(error)
+        for trail in (*self._rests, self._log):
+            try:
+                trail.tidy()
+            except OSError as error:
+                self._complain(error)
+            if isinstance(trail, Rest) and not trail.pending and not trail.unread():
+                self._drop(trail)
 
     def fail_rest(self) -> int:
         """Leave all that is under way to the next publisher of the folder; how many of ours those are."""
         with self._sending:
-            self._sealed = True
+            first, self._sealed = not self._sealed, True
             parcels = [*self.sent.values(), *self.waiting]
             self.sent.clear()
             self.waiting.clear()
@@ -157,19 +168,14 @@ class SpoolOutbox(Outbox):
         for parcel in parcels:
             if parcel.seq > 0:
                 parcel.receipt.settle(DeliveryFailed(parcel.receipt.event_id, SPOOLED, detail))
-        while self._receipts:
-            _, receipt = self._receipts.popitem()
-            receipt.settle(DeliveryFailed(receipt.event_id, SPOOLED, detail))
-        with self._publishing:
-            left = self._numbered - self._delivered - self._failed.total() - self._refused.total() - self._spooled
-            self._spooled += left
-        if left:
+        self._settle_waiting(SPOOLED, detail)
+        left = self._numbered - self._delivered - self._failed.total() - self._refused.total()
+        if first and left:
             logger.warning("publisher %s: %d events stay in the spool %s", self.publisher_id, left, self._spool.folder)
         return left
 
     def release(self) -> None:
         """Close the files, so that others may send what is in them."""
-        self._log.seal()
         for trail in (*self._rests, self._log):
             trail.close()
         self._rests.clear()
@@ -180,45 +186,60 @@ class SpoolOutbox(Outbox):
         return super().idle() and (self._sealed or not self._unread())
 
     def settled_up_to(self, seq: int) -> bool:
-        if not self._sealed and (any(rest.unread() for rest in self._rests) or (seq > self._last_read and self._log.unread())):
+        if not self._sealed and (
+            any(rest.unread() for rest in self._rests) or (seq > self._last_read and self._log.unread())
+        ):
             return False
         return super().settled_up_to(seq)
 
     def stats(self) -> PublisherStats:
         found = super().stats()
-        spooled = self._spooled
-        return msgspec.structs.replace(
-            found,
-            under_way=max(found.under_way - spooled, 0),
-            under_way_bytes=0 if spooled else found.under_way_bytes,
-            spooled=spooled,
-            recovered=self._recovered,
-        )
+        if self._sealed:
+            return msgspec.structs.replace(
+                found, under_way=0, under_way_bytes=0, spooled=found.under_way, recovered=self._recovered
+            )
+        return msgspec.structs.replace(found, recovered=self._recovered)
 
     def disown(self) -> None:
         super().disown()
         detail = "it is its parent process's to deliver; what became of it is not known in this one"
-        while self._receipts:
-            _, receipt = self._receipts.popitem()
-            receipt.settle(DeliveryFailed(receipt.event_id, FORKED, detail))
+        self._settle_waiting(FORKED, detail)
         for trail in (*self._rests, self._log):
             trail.disown()
 
     def _unread(self) -> bool:
         return self._log.unread() or any(rest.unread() for rest in self._rests)
 
-    def _read_ahead(self) -> None:
+    def _read_ahead(self) -> bool:
+        """Read a chunk, of the oldest that there is; whether there was one."""
         for trail in (*self._rests, self._log):
             try:
                 found = trail.read()
             except OSError as error:
-                if self._complaints.due():
-                    logger.warning("publisher %s: spool: %s; events wait", self.publisher_id, error)
-                return
+                self._complain(error)
+                if isinstance(trail, Rest):
+                    self._drop(trail)  # it must not hold up all others; it is looked for again
+                return False
             if found:
                 for place, record in found:
                     self._take(trail, place, record)
-                return
+                return True
+        return False
+
+    def _drop(self, rest: Rest) -> None:
+        self._rests.remove(rest)
+        rest.close()
+
+    def _complain(self, error: OSError) -> None:
+        if self._complaints.due():
+            logger.warning("publisher %s: spool: %s; events wait", self.publisher_id, error)
+
+    def _settle_waiting(self, reason: str, detail: str) -> None:
+        """Settle the receipts of all that were not read yet."""
+        with contextlib.suppress(KeyError):
+            while True:
+                _, receipt = self._receipts.popitem()
+                receipt.settle(DeliveryFailed(receipt.event_id, reason, detail))
 
     def _take(self, trail: Trail, place: int, record: Found) -> None:
         ours = trail is self._log

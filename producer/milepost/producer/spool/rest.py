@@ -87,7 +87,9 @@ def open_segment(path: Path, number: int) -> tuple[Segment, About] | None:
     if (head := read_about(fd)) is None:
         os.close(fd)
         path.rename(path.with_name(path.name + FOREIGN))
-        logger.error("spool: %s is no file of a spool: nothing of it is sent; it is kept as %s", path, path.name + FOREIGN)
+        logger.error(
+            "spool: %s is no file of a spool: nothing of it is sent; it is kept as %s", path, path.name + FOREIGN
+        )
         return None
     about, start = head
     return Segment(path, number, fd, start, size, sealed=True), about

@@ -21,10 +21,14 @@ return (extract(epoch from moment) * 1000000)::bigint;
 create table milepost.view (
     only_row    boolean     primary key default true check (only_row),
     view_id     uuid        not null default gen_random_uuid(),
+    replay      json,
     recorded_at timestamptz not null default now()
 );
 
 comment on column milepost.view.view_id is 'Names the consumer group of this view: two views never share partitions.';
+
+comment on column milepost.view.replay is
+    'What milepost replay was asked for, and whether it is complete; null for a view that was always live.';
 
 insert into milepost.view default values;
 -- one row per partition of the log: how far the view is, and which log it is a view of
@@ -300,6 +304,7 @@ begin
         grant select on milepost.retention_version to milepost_writer;
         grant insert, update, delete on milepost.sessions, milepost.checkpoints, milepost.publishers to milepost_writer;
         grant insert, update on milepost.partitions to milepost_writer;
+        grant update (replay) on milepost.view to milepost_writer;
         grant insert on milepost.history, milepost.quarantine to milepost_writer;
         grant update (reason, detail, status, note, changed_by, changed_at) on milepost.quarantine to milepost_writer;
         foreach name in array array['sessions', 'checkpoints', 'history'] loop

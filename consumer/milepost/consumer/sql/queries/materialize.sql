@@ -45,6 +45,11 @@ join milepost.history h
 where h.outcome = 'applied'
 order by h.tenant_id, h.session_id, h.checkpoint_id, h.seq desc
 
+-- name: publisher_numbers
+select uuid_send(p.publisher_id), p.partition, p.highest_seq
+from unnest(%b::bytea[], %b::int4[]) as k (publisher_id, partition)
+join milepost.publishers p on p.publisher_id = encode(k.publisher_id, 'hex')::uuid and p.partition = k.partition
+
 -- name: move_positions
 update milepost.partitions p
 set next_offset = m.next_offset,

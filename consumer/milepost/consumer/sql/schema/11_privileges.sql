@@ -17,6 +17,7 @@ begin
         grant select on milepost.retention_version to milepost_writer;
         grant insert, update, delete on milepost.sessions, milepost.checkpoints, milepost.publishers to milepost_writer;
         grant insert, update on milepost.partitions to milepost_writer;
+        grant update (replay) on milepost.view to milepost_writer;
         grant insert on milepost.history, milepost.quarantine to milepost_writer;
         grant update (reason, detail, status, note, changed_by, changed_at) on milepost.quarantine to milepost_writer;
         foreach name in array array['sessions', 'checkpoints', 'history'] loop

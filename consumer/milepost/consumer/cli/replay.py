@@ -1,0 +1,200 @@
+"""`milepost replay`."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime
+from typing import Final
+
+import click
+from rich.console import Console
+from rich.filesize import decimal
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+from milepost.consumer import kafka as clients
+from milepost.consumer import policies
+from milepost.consumer.cli.options import json_option, log_options
+from milepost.consumer.cli.output import print_facts, print_json
+from milepost.consumer.database import connect, translated
+from milepost.consumer.log import identify
+from milepost.consumer.migrate import require_current
+from milepost.consumer.replay import ReplayReport, ReplayRequest
+from milepost.consumer.replay import replay as rebuild
+from milepost.consumer.replay.run import Tell
+from milepost.consumer.replay.until import at_positions, at_time
+from milepost.consumer.replay.worker import Progress
+from milepost.consumer.rules import Outcome
+from milepost.schemas import InvalidSetting, Position
+
+logger = logging.getLogger(__name__)
+_LINE_SECONDS: Final = 10.0
+
+
+def a_time(value: str) -> datetime:
+    """A time with its offset from UTC, or a usage error."""
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise click.BadParameter(f"expected a time with its offset, such as 2026-11-30T12:00:00Z, found {value!r}")
+    return moment
+
+
+def a_position(value: str) -> Position:
+    """A position in the log, or a usage error."""
+    try:
+        return Position.parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command("replay")
+@log_options
+@click.option("--into", "database", required=True, metavar="CONNINFO", help="An empty database: the new view.")
+@click.option("--processes", default=1, show_default=True, type=click.IntRange(1, 1_000), help="Each takes its share.")
+@click.option(
+    "--retain", type=click.IntRange(1), help="How many checkpoints of a session stay by default; 50 if left out."
+)
+@click.option("--policies-from", metavar="CONNINFO", help="Take the retention policies of this view over.")
+@click.option("--until", type=a_time, metavar="TIME", help="The log as it was then, by its own clock.")
+@click.option(
+    "--until-position",
+    type=a_position,
+    multiple=True,
+    metavar="P",
+    help="Up to this record; may be given several times.",
+)
+@json_option
+def replay(
+    kafka: str,
+    topic: str,
+    database: str,
+    processes: int,
+    retain: int | None,
+    policies_from: str | None,
+    until: datetime | None,
+    until_position: tuple[Position, ...],
+    as_json: bool,
+) -> int:
+    """Rebuild the view from the log. Killed and started again with the same command, it goes on from what was committed."""
+    logging.getLogger().setLevel(min(logging.getLogger().level, logging.INFO))
+    if retain is not None and policies_from is not None:
+        raise click.UsageError("expected --retain or --policies-from, found both")
+    request = ReplayRequest(
+        kafka=kafka,
+        topic=topic,
+        database=database,
+        processes=processes,
+        newest=retain,
+        policies=_policies(policies_from) if policies_from is not None else None,
+        until=_until(kafka, topic, until, until_position),
+    )
+    with _telling() as tell:
+        report = rebuild(request, tell=tell)
+    _print(report, as_json)
+    if not report.complete:
+        click.echo("milepost: stopped before the end; the same command goes on from here", err=True)
+        return 3
+    return 0
+
+
+def _policies(database: str) -> tuple[policies.PolicyRow, ...]:
+    with closing(connect(database)) as connection, translated(database):
+        require_current(connection)
+        return tuple(policies.show(connection))
+
+
+def _until(kafka: str, topic: str, moment: datetime | None, positions: tuple[Position, ...]) -> dict[int, int] | None:
+    if moment is None and not positions:
+        return None
+    if moment is not None and positions:
+        raise InvalidSetting("expected --until or --until-position, found both")
+    client = clients.admin(kafka)
+    log = identify(client, kafka, topic)
+    if moment is not None:
+        return at_time(client, kafka, log, moment)
+    return at_positions(client, kafka, log, positions)
+
+
+def _print(report: ReplayReport, as_json: bool) -> None:
+    outcomes = report.applied.outcomes
+    facts: dict[str, object] = {
+        "complete": report.complete,
+        "resumed": report.resumed,
+        "events": report.events,
+        "applied": outcomes.get(Outcome.APPLIED, 0),
+        "duplicates": outcomes.get(Outcome.DUPLICATE, 0),
+        "stale": outcomes.get(Outcome.STALE, 0),
+        "conflicts": outcomes.get(Outcome.CONFLICT, 0),
+        "quarantined": report.applied.quarantined,
+        "state_bytes": report.state_bytes,
+        "states_written": report.written,
+        "seconds": round(report.seconds, 2),
+        "events_per_second": round(report.events / report.seconds) if report.seconds else 0,
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        print_facts(facts.items())
+
+
+@contextmanager
+def _telling() -> Iterator[Tell]:
+    """Bars on a terminal, a log line every ten seconds elsewhere."""
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with Bars(
+            TextColumn("process {task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[size]}  {task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=console,
+        ) as bars:
+            yield _Bars(bars)
+    else:
+        yield _Lines()
+
+
+class _Bars:
+    def __init__(self, bars: Bars) -> None:
+        self._bars = bars
+        self._tasks: dict[int, tuple[TaskID, float]] = {}
+
+    def __call__(self, number: int, progress: Progress) -> None:
+        if number not in self._tasks:
+            task = self._bars.add_task(str(number + 1), total=None, size="", rate="")
+            self._tasks[number] = (task, time.monotonic())
+        task, started = self._tasks[number]
+        rate = progress.events / max(time.monotonic() - started, 0.001)
+        self._bars.update(
+            task,
+            completed=progress.events,
+            total=progress.events + progress.left,
+            size=decimal(progress.state_bytes),
+            rate=f"{rate:,.0f}/s",
+        )
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _LINE_SECONDS
+        self._latest: dict[int, Progress] = {}
+
+    def __call__(self, number: int, progress: Progress) -> None:
+        self._latest[number] = progress
+        if time.monotonic() >= self._next:
+            self._next += _LINE_SECONDS
+            for each, latest in sorted(self._latest.items()):
+                logger.info(
+                    "process %d: %d events, %d to go, %s of states",
+                    *(each + 1, latest.events, latest.left, decimal(latest.state_bytes)),
+                )
+
+
+COMMANDS: Final = [replay]

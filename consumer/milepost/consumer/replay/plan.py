@@ -1,0 +1,83 @@
+"""What a replay was asked for, as the target remembers it: the same request goes on with what was begun, another is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from milepost.consumer import queries
+from milepost.consumer.database import Connection, scalar
+from milepost.consumer.policies import PolicyRow, set_policy
+from milepost.consumer.retention import DEFAULT_NEWEST
+from milepost.schemas import WrongView
+
+
+class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Where from, where to, and how."""
+
+    kafka: str
+    topic: str
+    database: str
+    """The target."""
+    processes: int = 1
+    newest: int | None = None
+    """The default policy; None for 50, or for what `policies` says."""
+    policies: tuple[PolicyRow, ...] | None = None
+    """The policies of another view, taken over."""
+    until: Mapping[int, int] | None = None
+    """The log as it was at these offsets; None for its end as it is at the start."""
+
+
+class ReplayState(msgspec.Struct, frozen=True):
+    """What stands in `milepost.view.replay`."""
+
+    until: dict[int, int]
+    """Where the log ended for this replay."""
+    is_cut: bool
+    """Whether that was an earlier end than the log's own."""
+    complete: bool = False
+
+
+def stored(connection: Connection) -> ReplayState | None:
+    """What replay the view comes from; None for a view that was always live."""
+    text = scalar(connection, queries.load("replay")["state"])
+    return msgspec.json.decode(str(text), type=ReplayState) if text is not None else None
+
+
+def store(connection: Connection, state: ReplayState) -> None:
+    """Remember what was asked for, or that it is complete."""
+    connection.execute(queries.load("replay")["begin"], [msgspec.json.encode(state).decode()])
+
+
+def begin(connection: Connection, request: ReplayRequest, ends: Mapping[int, int]) -> tuple[ReplayState, bool]:
+    """The state of a replay that begins now or goes on, and whether it goes on.
+
+    Raises `WrongView` when the database holds a view that is no unfinished replay of the same request.
+    """
+    asked = dict(request.until) if request.until is not None else None
+    before = stored(connection)
+    if before is not None and not before.complete and (asked is None or asked == before.until):
+        return before, True
+    if before is not None or not scalar(connection, queries.load("replay")["is_fresh"]):
+        what = "a replay with another end" if before is not None and not before.complete else "a view already"
+        raise WrongView(
+            f"expected an empty database, or an unfinished replay of the same log, found {what}; name another"
+        )
+    state = ReplayState(asked if asked is not None else dict(ends), asked is not None)
+    with connection.transaction():
+        for policy in request.policies or ():
+            set_policy(connection, policy)
+        if request.newest is not None or request.policies is None:
+            set_policy(connection, PolicyRow(None, None, request.newest or DEFAULT_NEWEST, None, None))
+        store(connection, state)
+    return state, False
+
+
+def require_complete(connection: Connection) -> None:
+    """Raise `WrongView` for a view whose replay has not come to its end: states are still missing."""
+    state = stored(connection)
+    if state is not None and not state.complete:
+        raise WrongView(
+            "expected a complete view, found a replay that was not finished; run the same milepost replay again"
+        )

@@ -1,0 +1,110 @@
+"""`milepost replay`: prepares the target, shares the partitions out among processes, and marks the view complete."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+
+import msgspec
+
+from milepost.consumer import kafka, migrate
+from milepost.consumer.config import ConsumeConfig
+from milepost.consumer.database import connect, translated
+from milepost.consumer.log import LogIdentity, beginnings, ends
+from milepost.consumer.materializer import Applied
+from milepost.consumer.processes import Pool, Stop
+from milepost.consumer.replay.plan import ReplayRequest, ReplayState, begin, store
+from milepost.consumer.replay.worker import Progress, ReplayWorker, Share
+from milepost.consumer.watch import require
+from milepost.schemas import WrongLog
+
+Tell = Callable[[int, Progress], None]
+"""Told the number of a process and how far it is."""
+
+
+class ReplayReport(msgspec.Struct):
+    """What a replay did in this run."""
+
+    complete: bool
+    resumed: bool
+    log: LogIdentity
+    applied: Applied
+    events: int
+    state_bytes: int
+    written: int
+    """States that were written; all others were pruned or deleted later in the log."""
+    seconds: float
+
+
+def replay(request: ReplayRequest, *, tell: Tell | None = None) -> ReplayReport:
+    """Rebuild a view in the target, from the log's beginning to its end as it is now, or as the request says.
+
+    Killed at any moment and started again with the same request, it goes on from what was committed. Raises `WrongView` for a
+    target that holds another view, `WrongLog` for a log that does not begin at its beginning.
+    """
+    started = time.monotonic()
+    client = kafka.admin(request.kafka)
+    with closing(connect(request.database, application="milepost-replay")) as connection, translated(request.database):
+        migrate.apply(connection)
+        log = require(client, request.kafka, connection, request.topic)
+        _check_beginning(beginnings(client, request.kafka, log), log)
+        state, resumed = begin(connection, request, ends(client, request.kafka, log))
+        progress = _run(request, state, resumed, tell)
+        complete = progress is not None
+        if complete:
+            connection.execute("analyze milepost.sessions, milepost.checkpoints, milepost.history")
+            store(connection, msgspec.structs.replace(state, complete=True))
+    total = _total(progress or {})
+    seconds = time.monotonic() - started
+    return ReplayReport(complete, resumed, log, total.applied, total.events, total.state_bytes, total.written, seconds)
+
+
+def _check_beginning(first: Mapping[int, int], log: LogIdentity) -> None:
+    missing = {partition: offset for partition, offset in first.items() if offset}
+    if missing:
+        raise WrongLog(
+            f"the log {log.topic} does not begin at its beginning any more: {sum(missing.values())} records are gone from "
+            f"partitions {', '.join(str(partition) for partition in sorted(missing))}; a view built from it would lack them"
+        )
+
+
+def _run(request: ReplayRequest, state: ReplayState, resumed: bool, tell: Tell | None) -> dict[int, Progress] | None:
+    """Run all shares; what each did, or None when they were told to stop before the end."""
+    config = ConsumeConfig(kafka=request.kafka, topic=request.topic, database=request.database)
+    shares = [Share(config, end, resumed) for end in _shared_out(state.until, request.processes)]
+    latest: dict[int, Progress] = {}
+
+    def told(number: int, progress: Progress) -> None:
+        latest[number] = progress
+        if tell is not None:
+            tell(number, progress)
+
+    stop = Stop()
+    if len(shares) == 1:
+        done = ReplayWorker(shares[0], stop=stop, tell=lambda progress: told(0, progress)).run()
+        return latest if done else None
+    results = Pool(_work, shares, stop, told).run()
+    return latest if all(results) else None
+
+
+def _work(share: Share, stop: Stop, tell: Callable[[Progress], None]) -> bool:
+    return ReplayWorker(share, stop=stop, tell=tell).run()
+
+
+def _shared_out(until: Mapping[int, int], processes: int) -> list[dict[int, int]]:
+    """Partitions for each process, the largest first to whoever has least; no process without one."""
+    shares: list[dict[int, int]] = [{} for _ in range(min(processes, len(until)))]
+    for partition, end in sorted(until.items(), key=lambda item: -item[1]):
+        min(shares, key=lambda share: sum(share.values()))[partition] = end
+    return [share for share in shares if share]
+
+
+def _total(progress: Mapping[int, Progress]) -> Progress:
+    total = Progress()
+    for each in progress.values():
+        total.events += each.events
+        total.state_bytes += each.state_bytes
+        total.written += each.written
+        total.applied += each.applied
+    return total

@@ -1,0 +1,82 @@
+"""Reading a part of the log from one offset to another, without a consumer group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from milepost.consumer import kafka
+from milepost.consumer.reader import SETTINGS, position_error
+from milepost.schemas import KafkaUnavailable
+
+
+class Scan:
+    """Reads partitions from `start` up to `end`, which is the offset after the last record wanted. Not for several threads."""
+
+    def __init__(self, servers: str, topic: str, start: Mapping[int, int], end: Mapping[int, int]) -> None:
+        options: dict[str, Any] = {
+            **kafka.settings(servers, "milepost-replay"),
+            **SETTINGS,
+            # a name is required; as a member of no group it is never used
+            "group.id": "milepost-replay",
+            "error_cb": kafka.log_error,
+        }
+        self._topic = topic
+        self._consumer = Consumer(options)
+        self._end = end
+        self._left = {partition: offset for partition, offset in start.items() if offset < end[partition]}
+        self._consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in self._left.items()])
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every partition was read to its end."""
+        return not self._left
+
+    def read(self, limit: int, seconds: float) -> tuple[list[Message], dict[int, int]]:
+        """Wait so long for a record, then take what is there with it. Also gives where partitions ended beyond their last record.
+
+        Raises `WrongLog` when the log does not hold an offset, `KafkaUnavailable` for what librdkafka gives up.
+        """
+        first = self._consumer.poll(seconds)
+        messages: list[Message] = []
+        ended: dict[int, int] = {}
+        if first is None:
+            return messages, ended
+        try:
+            found = [first, *self._consumer.consume(limit - 1, 0)]
+        except KafkaException as error:
+            raise KafkaUnavailable(f"Kafka: {kafka.reason(error)}") from error
+        for message in found:
+            partition, offset = message.partition(), message.offset()
+            if partition is None or offset is None or partition not in self._left:
+                continue
+            if (fault := message.error()) is not None:
+                self._take_error(fault, partition, offset, ended)
+            elif offset < self._end[partition]:
+                messages.append(message)
+                self._moved(partition, offset + 1)
+            else:
+                # what lies between is markers of transactions
+                ended[partition] = self._end[partition]
+                self._moved(partition, self._end[partition])
+        return messages, ended
+
+    def close(self) -> None:
+        """Close the connection to Kafka."""
+        self._consumer.close()
+
+    def _take_error(self, error: KafkaError, partition: int, offset: int, ended: dict[int, int]) -> None:
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+            if offset >= self._end[partition]:
+                ended[partition] = self._end[partition]
+                self._moved(partition, offset)
+        else:
+            position_error(error, self._topic, partition, self._left.get(partition))
+
+    def _moved(self, partition: int, offset: int) -> None:
+        self._left[partition] = offset
+        if offset >= self._end[partition]:
+            del self._left[partition]
+            self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])

@@ -1,0 +1,76 @@
+"""The states of a replay that may survive, held back in memory until it is known that they do.
+
+A state that a later event of its session prunes is never written. What does not fit is forgotten, the oldest first, since it is
+the likeliest to be pruned; what of it survives is read from the log once more (`restore.py`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from milepost.consumer.heads import SessionKey
+from milepost.consumer.plan import HistoryRow, Plan
+
+HELD_BYTES: Final = 160 * 1024 * 1024
+"""With what librdkafka holds and the rows of a batch, a process stays under 512 MB."""
+_ROW_BYTES: Final = 2_000
+"""About what a row costs beside its state."""
+
+
+class Shelf:
+    """Rows of `checkpoints` that are live so far."""
+
+    def __init__(self, limit: int = HELD_BYTES) -> None:
+        self._limit = limit
+        self._rows: OrderedDict[tuple[SessionKey, int], HistoryRow] = OrderedDict()
+        self._seqs: dict[SessionKey, list[int]] = {}
+        self._bytes = 0
+        self.forgotten = 0
+        """Rows that did not fit; some of them may survive."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def take(self, plan: Plan) -> None:
+        """Take over what a committed plan inserts, and drop what it removes."""
+        for key, removal in plan.removals.items():
+            kept = []
+            for seq in self._seqs.get(key, ()):
+                row = self._rows.get((key, seq))
+                if row is None:
+                    continue
+                if removal.low < seq <= removal.high and (removal.all_of_them or not row.event.pinned):
+                    self._drop(key, seq)
+                else:
+                    kept.append(seq)
+            self._seqs[key] = kept
+        for (key, seq), row in plan.inserts.items():
+            self._rows[key, seq] = _lean(row)
+            self._seqs.setdefault(key, []).append(seq)
+            self._bytes += row.event.size + _ROW_BYTES
+        while self._bytes > self._limit and self._rows:
+            (key, seq), _ = next(iter(self._rows.items()))
+            self._drop(key, seq)
+            self.forgotten += 1
+
+    def drain(self) -> Iterator[HistoryRow]:
+        """Give up the rows, oldest first."""
+        while self._rows:
+            _, row = self._rows.popitem(last=False)
+            yield row
+        self._seqs.clear()
+        self._bytes = 0
+
+    def _drop(self, key: SessionKey, seq: int) -> None:
+        row = self._rows.pop((key, seq))
+        self._bytes -= row.event.size + _ROW_BYTES
+
+
+def _lean(row: HistoryRow) -> HistoryRow:
+    """Without what only the quarantine needs of a record."""
+    record = msgspec.structs.replace(row.record, key=None, value=None, headers=(), event=None)
+    return msgspec.structs.replace(row, record=record)

@@ -1,0 +1,91 @@
+"""16 MiB passes and one byte more does not; what waits in the log does not wait in memory."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from milepost.producer import CheckpointPublisher
+from milepost.schemas import MAX_STATE_BYTES, CheckpointCreated, InvalidEvent, encode
+from tests.fixtures.commands import Milepost, stop, wait_until
+from tests.fixtures.raw_kafka import RawRecord, produce_bytes
+
+WAITING = 200
+LARGEST_MEMORY_MB = 512
+
+
+def state_of(size: int) -> bytes:
+    return b'{"$type":0,"text":"'.ljust(size - 2, b"x") + b'"}'
+
+
+def test_one_byte_too_many_is_refused_with_both_numbers(kafka_servers: str, topic: str) -> None:
+    event = CheckpointCreated(tenant_id="t", session_id="s", state=state_of(MAX_STATE_BYTES + 1))
+    with (
+        CheckpointPublisher(kafka_servers, topic=topic, source="/runtimes/test") as publisher,
+        pytest.raises(InvalidEvent, match="at most 16777216 bytes, found 16777217 bytes"),
+    ):
+        publisher.publish(event)
+
+
+def test_the_command_line_refuses_it_with_the_limit(milepost: Milepost) -> None:
+    done = milepost.result("publish", "t", "s", stdin=state_of(MAX_STATE_BYTES + 1))
+    assert done.returncode == 2
+    assert b"at most 16777216 bytes" in done.stderr
+
+
+def test_the_largest_state_with_the_largest_attributes(milepost: Milepost, kafka_servers: str, topic: str) -> None:
+    """What each limit allows by itself is allowed together: the record stays under 17 MiB."""
+    wide = "😀" * 512
+    event = CheckpointCreated(
+        tenant_id="t" * 128,
+        session_id=wide,
+        checkpoint_id=wide,
+        parent_id=wide,
+        state=state_of(MAX_STATE_BYTES),
+        next_node="😀" * 4_096,
+        framework_version="😀" * 4_096,
+        labels={"k": "x" * 65_528},
+    )
+    with CheckpointPublisher(kafka_servers, topic=topic, source="/runtimes/test") as publisher:
+        publisher.publish(event).result(60)
+    milepost.run("consume", "--until-caught-up")
+    assert milepost.run("get", "t" * 128, wide, wide) == event.state
+
+
+def test_what_waits_in_the_log_does_not_wait_in_memory(
+    milepost: Milepost, kafka_servers: str, topic: str, tmp_path: Path
+) -> None:
+    """200 states of 16 MiB. They are dull ones: Kafka's limits count what is compressed, and these go into 900 bytes each."""
+    milepost.run("retention", "set", "--newest", "2")
+    state = state_of(MAX_STATE_BYTES)
+    for partition in range(4):
+        produce_bytes(kafka_servers, topic, [record(partition, state) for _ in range(WAITING // 4)], partition)
+    with milepost.running("consume", log=tmp_path / "log") as process:
+        peaks: list[int] = []
+
+        def caught_up() -> bool:
+            peaks.append(peak_mb(process.pid))
+            return int(json.loads(milepost.run("status", "--json"))["lag"]) == 0
+
+        wait_until(caught_up, "the end of the log", limit=240)
+        peaks.append(peak_mb(process.pid))
+        assert stop(process) == 0, (tmp_path / "log").read_text()
+    assert json.loads(milepost.run("status", "--json"))["applied"] == WAITING
+    assert 16 < peaks[-1] < LARGEST_MEMORY_MB
+
+
+def record(partition: int, state: bytes) -> RawRecord:
+    event = CheckpointCreated(tenant_id="t", session_id=f"s{partition}", state=state)
+    made = encode(event, source="/runtimes/test")
+    headers = [(name.encode(), value.encode() if isinstance(value, str) else value) for name, value in made.headers]
+    return RawRecord(made.key, made.value, headers)
+
+
+def peak_mb(pid: int) -> int:
+    """The most memory that a process ever had, in MB."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) // 1024

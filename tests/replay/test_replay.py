@@ -1,0 +1,158 @@
+"""`milepost replay`: the rebuilt view equals the live one, however it was interrupted."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from milepost.consumer.policies import PolicyRow
+from milepost.consumer.replay import ReplayRequest, replay, shelf
+from milepost.schemas import CheckpointCreated, Event, SessionDeleted
+from tests.fixtures.commands import Milepost, stop, wait_until
+from tests.fixtures.publishing import produce, produce_raw
+
+
+def made(number: int, seed: int) -> list[Event]:
+    """Checkpoints with repeated ids, deletions, late events and pins."""
+    chosen = random.Random(seed)
+    events: list[Event] = []
+    for step in range(number):
+        session_id = f"s{chosen.randrange(20)}"
+        if chosen.random() < 0.02:
+            events.append(SessionDeleted(tenant_id="acme", session_id=session_id))
+        elif events and chosen.random() < 0.05:
+            events.append(chosen.choice(events))
+        else:
+            state = f'{{"$type":0,"step":{step},"text":"{"x" * chosen.randrange(3_000)}"}}'.encode()
+            events.append(
+                CheckpointCreated(
+                    tenant_id="acme", session_id=session_id, state=state, step=step, pinned=chosen.random() < 0.02
+                )
+            )
+    return events
+
+
+@pytest.fixture
+def live(milepost: Milepost, kafka_servers: str, topic: str) -> Milepost:
+    """A live view that has everything, under a policy of five."""
+    milepost.run("retention", "set", "--newest", "5")
+    milepost.run("retention", "set", "--newest", "2", "--tenant", "acme", "--session", "s3")
+    produce(kafka_servers, topic, made(3_000, seed=1))
+    produce_raw(kafka_servers, topic, [(b"acme/s1", b"no event", [("a", b"\xff"), ("a", None)])])
+    milepost.run("consume", "--until-caught-up")
+    return milepost
+
+
+def into(command: Milepost, database: str, *more: str) -> tuple[str, ...]:
+    live_view = command.environment["MILEPOST_DATABASE"]
+    return ("replay", "--into", database, "--policies-from", live_view, *more, "--json")
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_it_equals_the_live_view(live: Milepost, empty_database: str, database: str, processes: str) -> None:
+    report = json.loads(live.run(*into(live, empty_database, "--processes", processes)))
+    assert (report["complete"], report["resumed"], report["quarantined"], report["events"]) == (True, False, 1, 3_001)
+    live.run("compare", database, empty_database)
+    with psycopg.connect(empty_database) as connection:
+        row = connection.execute("select count(*) from milepost.checkpoints").fetchone()
+    assert row == (report["states_written"],)
+    assert live.run("compare", database, "--digest") == live.run("compare", empty_database, "--digest")
+
+
+def test_a_killed_replay_goes_on_and_ends_equal(
+    live: Milepost, kafka_servers: str, topic: str, empty_database: str, database: str, tmp_path: Path
+) -> None:
+    produce(kafka_servers, topic, made(6_000, seed=2))
+    live.run("consume", "--until-caught-up")
+
+    def events() -> int:
+        with psycopg.connect(empty_database) as connection:
+            if connection.execute("select to_regclass('milepost.partitions')").fetchone() == (None,):
+                return 0
+            row = connection.execute("select coalesce(sum(events), 0)::int from milepost.partitions").fetchone()
+            return int(row[0]) if row is not None else 0
+
+    before = 0
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+        with live.running(*into(live, empty_database), log=tmp_path / "log") as process:
+            wait_until(lambda then=before: events() > then or process.poll() is not None, "some progress")  # type: ignore[misc]
+            stop(process, number)
+        assert events() >= before
+        before = events()
+    report = json.loads(live.run(*into(live, empty_database)))
+    assert report["complete"] is True
+    live.run("compare", database, empty_database)
+
+
+def test_states_that_do_not_fit_into_memory_are_read_once_more(
+    live: Milepost, kafka_servers: str, topic: str, empty_database: str, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf.Shelf.__init__, "__defaults__", (20_000,))
+    rows = (PolicyRow(None, None, 5, None, None), PolicyRow("acme", "s3", 2, None, None))
+    report = replay(ReplayRequest(kafka=kafka_servers, topic=topic, database=empty_database, policies=rows))
+    assert report.complete
+    live.run("compare", database, empty_database)
+
+
+def test_until_takes_the_log_as_it_was(
+    live: Milepost, kafka_servers: str, topic: str, empty_database: str, other_database: str, database: str
+) -> None:
+    with psycopg.connect(database) as connection:
+        row = connection.execute("select max(log_time) from milepost.partitions").fetchone()
+    assert row is not None
+    live.run("compare", database, database)
+    at_first = live.run("compare", database, "--digest")
+    produce(kafka_servers, topic, made(500, seed=3))
+    live.run("consume", "--until-caught-up")
+    moment = row[0].astimezone(UTC).isoformat()
+    report = json.loads(live.run(*into(live, empty_database, "--until", moment)))
+    assert report["events"] == 3_001
+    assert live.run("compare", empty_database, "--digest") == at_first
+    # a cut view may go on
+    onwards = Milepost({**live.environment, "MILEPOST_DATABASE": empty_database})
+    onwards.run("consume", "--until-caught-up")
+    live.run("compare", database, empty_database)
+
+
+def test_until_a_position(live: Milepost, empty_database: str, topic: str) -> None:
+    report = json.loads(
+        live.run(*into(live, empty_database, *(f"--until-position={topic}/{partition}@9" for partition in range(4))))
+    )
+    assert report["events"] == 40
+    said = live.result(*into(live, empty_database, f"--until-position={topic}/0@99999")).stderr.decode()
+    assert "expected an offset below" in said
+
+
+def test_a_database_that_holds_a_view_is_refused(live: Milepost, database: str, empty_database: str) -> None:
+    done = live.result("replay", "--into", database)
+    assert done.returncode == 3
+    assert b"expected an empty database" in done.stderr
+    live.run("replay", "--into", empty_database)
+    assert live.result("replay", "--into", empty_database).returncode == 3
+
+
+def test_an_unfinished_replay_is_not_consumed_into(live: Milepost, empty_database: str) -> None:
+    onwards = Milepost({**live.environment, "MILEPOST_DATABASE": empty_database})
+    live.run("replay", "--into", empty_database)
+    with psycopg.connect(empty_database) as connection:
+        connection.execute("""update milepost.view set replay = '{"until": {"0": 1}, "is_cut": false}'""")
+    done = onwards.result("consume")
+    assert done.returncode == 3
+    assert b"run the same milepost replay again" in done.stderr
+
+
+def test_wrong_usage(live: Milepost, empty_database: str) -> None:
+    for arguments, said in (
+        (("--until", "yesterday"), "expected a time with its offset"),
+        (("--until-position", "nowhere"), "expected a position such as"),
+        (("--retain", "5", "--policies-from", "dbname=x"), "found both"),
+        (("--until", datetime.now(UTC).isoformat(), "--until-position", "t/0@0"), "found both"),
+    ):
+        done = live.result("replay", "--into", empty_database, *arguments)
+        assert (done.returncode, said in done.stderr.decode()) == (2, True), done.stderr
