@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 WHEEL  := build/wheel
 # what goes into the wheel: a change of any of it makes a new one
 SOURCES := $(shell find schemas producer consumer embedded -type f -not -name '*.pyc' 2>/dev/null) pyproject.toml README.md LICENSE
-CODE    := schemas producer consumer embedded tests
+CODE    := schemas producer consumer embedded tests benchmarks
 
 .PHONY: help
 help: ## list the targets
@@ -30,6 +30,10 @@ check: $(VENV)/.wheel ## lint, types, layout
 .PHONY: laws
 laws: $(VENV)/.wheel ## the laws with many more examples: make laws EXAMPLES=20000
 	MILEPOST_LAW_EXAMPLES=$(or $(EXAMPLES),5000) $(BIN)/python -m pytest --timeout 0 tests/properties tests/unit
+
+.PHONY: bench
+bench: $(VENV)/.wheel ## what it costs, measured: make bench BENCH=publish for one
+	$(BIN)/python -m benchmarks $(BENCH)
 
 .PHONY: lock
 lock: $(VENV)/.lock ## bring requirements.lock up to date with pyproject.toml

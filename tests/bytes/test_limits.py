@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from milepost.producer import CheckpointPublisher
 from milepost.schemas import MAX_STATE_BYTES, CheckpointCreated, InvalidEvent, encode
-from tests.fixtures.commands import Milepost, stop, wait_until
+from tests.fixtures.commands import Milepost, wait_until
 from tests.fixtures.raw_kafka import RawRecord, produce_bytes
 
 WAITING = 200
@@ -62,30 +61,34 @@ def test_what_waits_in_the_log_does_not_wait_in_memory(
     milepost.run("retention", "set", "--newest", "2")
     state = state_of(MAX_STATE_BYTES)
     for partition in range(4):
-        produce_bytes(kafka_servers, topic, [record(partition, state) for _ in range(WAITING // 4)], partition)
-    with milepost.running("consume", log=tmp_path / "log") as process:
+        produce_bytes(kafka_servers, topic, records(partition, state, WAITING // 4), partition)
+    with milepost.running("consume", "--until-caught-up", "--json", log=tmp_path / "log") as process:
         peaks: list[int] = []
 
-        def caught_up() -> bool:
+        def has_ended() -> bool:
             peaks.append(peak_mb(process.pid))
-            return int(json.loads(milepost.run("status", "--json"))["lag"]) == 0
+            return process.poll() is not None
 
-        wait_until(caught_up, "the end of the log", limit=240)
-        peaks.append(peak_mb(process.pid))
-        assert stop(process) == 0, (tmp_path / "log").read_text()
-    assert json.loads(milepost.run("status", "--json"))["applied"] == WAITING
-    assert 16 < peaks[-1] < LARGEST_MEMORY_MB
+        wait_until(has_ended, "the end of the log", limit=240)
+    assert f'"applied":{WAITING}' in (tmp_path / "log").read_text()
+    assert 16 < max(peaks) < LARGEST_MEMORY_MB
 
 
-def record(partition: int, state: bytes) -> RawRecord:
-    event = CheckpointCreated(tenant_id="t", session_id=f"s{partition}", state=state)
-    made = encode(event, source="/runtimes/test")
-    headers = [(name.encode(), value.encode() if isinstance(value, str) else value) for name, value in made.headers]
-    return RawRecord(made.key, made.value, headers)
+def records(partition: int, state: bytes, number: int) -> list[RawRecord]:
+    """Checkpoints of one session with the same state, which is encoded once."""
+    made = encode(CheckpointCreated(tenant_id="t", session_id=f"s{partition}", state=state), source="/runtimes/test")
+    headers = {name.encode(): value.encode() if isinstance(value, str) else value for name, value in made.headers}
+    return [
+        RawRecord(
+            made.key,
+            made.value,
+            [*(headers | {b"ce_id": b"%032x" % (each + 1), b"ce_checkpointid": b"%04d" % each}).items()],
+        )
+        for each in range(number)
+    ]
 
 
 def peak_mb(pid: int) -> int:
     """The most memory that a process ever had, in MB."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    assert found is not None
-    return int(found[1]) // 1024
+    return int(found[1]) // 1024 if found is not None else 0  # one that has ended has none

@@ -84,7 +84,10 @@ def test_a_consumer_at_work_does_not_say_it(
         "select count(pg_terminate_backend(pid)) from pg_stat_activity "
         "where datname = current_database() and application_name = 'milepost-consumer'"
     )
-    with milepost.running("-vv", "consume", log=tmp_path / "log") as process, psycopg.connect(database) as connection:
+    with (
+        milepost.running("-vv", "consume", log=tmp_path / "log") as process,
+        psycopg.connect(database, autocommit=True) as connection,
+    ):
         wait_until(lambda: "assigned" in (tmp_path / "log").read_text(), "partitions")
         wait_until(lambda: connection.execute(cut).fetchone() == (1,), "a connection to cut")
         milepost.run("publish", "t", "s", stdin=b"{}")

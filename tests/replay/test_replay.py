@@ -10,7 +10,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from confluent_kafka import TopicPartition
 
+from milepost.consumer import kafka
 from milepost.consumer.policies import PolicyRow
 from milepost.consumer.replay import ReplayRequest, replay, shelf
 from milepost.schemas import CheckpointCreated, Event, SessionDeleted
@@ -156,3 +158,71 @@ def test_wrong_usage(live: Milepost, empty_database: str) -> None:
     ):
         done = live.result("replay", "--into", empty_database, *arguments)
         assert (done.returncode, said in done.stderr.decode()) == (2, True), done.stderr
+
+
+def test_verify_rebuilds_and_compares_while_the_view_goes_on_moving(
+    live: Milepost, kafka_servers: str, topic: str, empty_database: str, database: str, tmp_path: Path
+) -> None:
+    with live.running("consume", log=tmp_path / "log") as process:
+        produce(kafka_servers, topic, made(2_000, seed=4))
+        report = json.loads(live.run("replay", "--into", empty_database, "--verify", database, "--json"))
+        assert stop(process) == 0
+    assert (report["complete"], report["equal"], report["differences"]) == (True, True, [])
+
+
+def test_verify_names_what_differs(live: Milepost, empty_database: str, database: str) -> None:
+    with psycopg.connect(database) as connection:
+        connection.execute("update milepost.checkpoints set labels = '{\"k\": \"v\"}' where session_id = 's4'")
+    report = json.loads(live.run("replay", "--into", empty_database, "--verify", database, "--json", expect=1))
+    assert report["equal"] is False
+    assert {(one["table"], one["column"]) for one in report["differences"]} == {("checkpoints", "labels")}
+
+
+def test_a_part_holds_what_the_whole_does_of_it_and_cannot_be_continued(
+    live: Milepost, kafka_servers: str, topic: str, empty_database: str, other_database: str, database: str
+) -> None:
+    produce(kafka_servers, topic, [CheckpointCreated(tenant_id="other", session_id="s1", state=b"1")])
+    live.run("consume", "--until-caught-up")
+    for target, part in (
+        (empty_database, ("--tenant", "acme")),
+        (other_database, ("--tenant", "acme", "--session", "s3")),
+    ):
+        live.run(*into(live, target, *part))
+        partial = Milepost({**live.environment, "MILEPOST_DATABASE": target})
+        for command in (("history", "acme", "s3", "--json"), ("list", "acme", "s3", "--json")):
+            assert partial.run(*command) == live.run(*command)
+        assert partial.run("get", "acme", "s3") == live.run("get", "acme", "s3")
+        assert json.loads(partial.run("sessions", "other", "--json")) == []
+        done = partial.result("consume")
+        assert (done.returncode, b"cannot be continued" in done.stderr) == (3, True)
+    assert [entry["session_id"] for entry in json.loads(partial.run("sessions", "acme", "--json"))] == ["s3"]
+
+
+def test_follow_goes_on_into_the_live_log(
+    live: Milepost, kafka_servers: str, topic: str, empty_database: str, database: str, tmp_path: Path
+) -> None:
+    arguments = into(live, empty_database, "--follow")
+    onwards = Milepost({**live.environment, "MILEPOST_DATABASE": empty_database})
+    with live.running(*arguments, log=tmp_path / "log") as process:
+        wait_until(lambda: b'"complete":true' in (tmp_path / "log").read_bytes(), "the end of the replay")
+        produce(kafka_servers, topic, made(500, seed=5))
+        wait_until(lambda: json.loads(onwards.run("status", "--json"))["lag"] == 0, "the live log's end")
+        assert stop(process) == 0
+    live.run("consume", "--until-caught-up")
+    live.run("compare", database, empty_database)
+
+
+def test_a_log_that_lost_its_beginning(
+    live: Milepost, kafka_servers: str, topic: str, empty_database: str, other_database: str
+) -> None:
+    client = kafka.admin(kafka_servers)
+    for future in client.delete_records([TopicPartition(topic, 0, 7), TopicPartition(topic, 2, 3)]).values():
+        future.result(10)
+    done = live.result(*into(live, empty_database))
+    assert done.returncode == 3
+    assert b"10 records are gone from partitions 0, 2" in done.stderr
+    assert b"--accept-missing" in done.stderr
+    report = json.loads(live.run(*into(live, empty_database, "--accept-missing")))
+    assert (report["complete"], report["events"]) == (True, 2_991)
+    onwards = Milepost({**live.environment, "MILEPOST_DATABASE": empty_database})
+    onwards.run("consume", "--until-caught-up")

@@ -19,6 +19,7 @@ _REFUSALS: Final = (
     KafkaError.INVALID_PARTITIONS,
     KafkaError.TOPIC_EXCEPTION,
     KafkaError.POLICY_VIOLATION,
+    KafkaError.INVALID_CONFIG,
 )
 
 
@@ -66,9 +67,17 @@ def _offsets(client: AdminClient, servers: str, log: LogIdentity, spec: OffsetSp
         return {key.partition: future.result(ANSWER_SECONDS).offset for key, future in futures.items()}
 
 
-def create_topic(client: AdminClient, servers: str, topic: str, partitions: int, replication_factor: int) -> bool:
+def create_topic(
+    client: AdminClient,
+    servers: str,
+    topic: str,
+    partitions: int,
+    replication_factor: int,
+    *,
+    config: Mapping[str, str] = TOPIC_CONFIG,
+) -> bool:
     """Create the topic with the designed settings; False when it is there already. Waits until it can be described."""
-    new = NewTopic(topic, partitions, replication_factor, config=dict(TOPIC_CONFIG))
+    new = NewTopic(topic, partitions, replication_factor, config=dict(config))
     with translated(servers):
         try:
             only(client.create_topics([new], operation_timeout=ANSWER_SECONDS, request_timeout=ANSWER_SECONDS))
@@ -94,12 +103,16 @@ def _wait_until_described(client: AdminClient, servers: str, topic: str, partiti
 
 def check_topic(client: AdminClient, servers: str, topic: str) -> None:
     """Raise `WrongLog` for each setting of the topic that would break a promise, naming all of them."""
+    if problems := topic_problems(describe_settings(client, servers, topic)):
+        raise WrongLog(f"the topic {topic} would break a promise: {'; '.join(problems)}; alter it, then run this again")
+
+
+def describe_settings(client: AdminClient, servers: str, topic: str) -> dict[str, str | None]:
+    """All settings of a topic, those by default included."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     with translated(servers):
         found = only(client.describe_configs([resource], request_timeout=ANSWER_SECONDS))
-    settings = {name: entry.value for name, entry in found.items()}
-    if problems := topic_problems(settings):
-        raise WrongLog(f"the topic {topic} would break a promise: {'; '.join(problems)}; alter it, then run this again")
+    return {name: entry.value for name, entry in found.items()}
 
 
 def topic_problems(settings: Mapping[str, str | None]) -> list[str]:

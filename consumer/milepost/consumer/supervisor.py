@@ -13,7 +13,7 @@ from milepost.consumer.database import connect, scalar, translated
 from milepost.consumer.log import LogIdentity, check_topic, ends
 from milepost.consumer.migrate import require_current
 from milepost.consumer.processes import Pool, Stop
-from milepost.consumer.replay.plan import require_complete
+from milepost.consumer.replay.plan import require_whole
 from milepost.consumer.watch import require
 from milepost.consumer.worker import Worker, WorkerReport
 
@@ -27,14 +27,16 @@ class Task(msgspec.Struct, frozen=True):
     until: Mapping[int, int] | None
 
 
-def consume(config: ConsumeConfig, *, processes: int = 1, until_caught_up: bool = False) -> WorkerReport:
+def consume(
+    config: ConsumeConfig, *, processes: int = 1, until_caught_up: bool = False, stop: Stop | None = None
+) -> WorkerReport:
     """Materialize the log into the view until SIGINT or SIGTERM; with `until_caught_up`, up to the log's end as it is now.
 
     Raises `WrongLog`, `WrongView`, `KafkaUnavailable` or `DatabaseUnavailable` when it cannot start; once it runs, it waits
     for a server that is away.
     """
     task = prepare(config, until_caught_up=until_caught_up)
-    stop = Stop()
+    stop = stop or Stop()
     if processes == 1:
         return _work(task, stop, lambda _news: None)
     return _added(Pool(_work, [task] * processes, stop, lambda _number, _news: None).run())
@@ -45,7 +47,7 @@ def prepare(config: ConsumeConfig, *, until_caught_up: bool) -> Task:
     client = kafka.admin(config.kafka)
     with closing(connect(config.database)) as connection, translated(config.database):
         require_current(connection)
-        require_complete(connection)
+        require_whole(connection)
         log = require(client, config.kafka, connection, config.topic)
         view_id = scalar(connection, queries.load("materialize")["view_id"])
     check_topic(client, config.kafka, config.topic)

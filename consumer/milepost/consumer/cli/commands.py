@@ -23,6 +23,7 @@ from milepost.consumer.cli import (
     setup,
     spool,
     status,
+    topic,
 )
 from milepost.consumer.cli.options import OrderedGroup
 from milepost.consumer.logs import configure
@@ -40,7 +41,21 @@ def milepost(verbose: int) -> None:
     configure((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)])
 
 
-for module in (embedded, setup, publish, consume, read, status, retention, quarantine, replay, compare, audit, spool):
+for module in (
+    embedded,
+    setup,
+    publish,
+    consume,
+    read,
+    status,
+    retention,
+    quarantine,
+    replay,
+    compare,
+    topic,
+    audit,
+    spool,
+):
     for command in module.COMMANDS:
         milepost.add_command(command)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
 from typing import Final
 
@@ -15,20 +15,25 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
+from milepost.consumer import compare as views
 from milepost.consumer import kafka as clients
 from milepost.consumer import policies
 from milepost.consumer.cli.options import json_option, log_options
 from milepost.consumer.cli.output import print_facts, print_json
-from milepost.consumer.database import connect, translated
+from milepost.consumer.config import ConsumeConfig
+from milepost.consumer.database import Connection, connect, translated
 from milepost.consumer.log import identify
 from milepost.consumer.migrate import require_current
+from milepost.consumer.processes import Stop
 from milepost.consumer.replay import ReplayReport, ReplayRequest
 from milepost.consumer.replay import replay as rebuild
 from milepost.consumer.replay.run import Tell
 from milepost.consumer.replay.until import at_positions, at_time
 from milepost.consumer.replay.worker import Progress
+from milepost.consumer.retention import DEFAULT_NEWEST
 from milepost.consumer.rules import Outcome
-from milepost.schemas import InvalidSetting, Position
+from milepost.consumer.supervisor import consume
+from milepost.schemas import Position
 
 logger = logging.getLogger(__name__)
 _LINE_SECONDS: Final = 10.0
@@ -69,6 +74,16 @@ def a_position(value: str) -> Position:
     metavar="P",
     help="Up to this record; may be given several times.",
 )
+@click.option("--tenant", help="This tenant's part alone; the view cannot be continued.")
+@click.option("--session", help="This session of the tenant alone.")
+@click.option("--accept-missing", is_flag=True, help="Go on where the log has lost its beginning.")
+@click.option("--follow", is_flag=True, help="Go on into the live log, as milepost consume does.")
+@click.option(
+    "--verify",
+    "against",
+    metavar="CONNINFO",
+    help="Compare with this view as it is now; exit status 1 when they differ.",
+)
 @json_option
 def replay(
     kafka: str,
@@ -79,41 +94,78 @@ def replay(
     policies_from: str | None,
     until: datetime | None,
     until_position: tuple[Position, ...],
+    tenant: str | None,
+    session: str | None,
+    accept_missing: bool,
+    follow: bool,
+    against: str | None,
     as_json: bool,
 ) -> int:
     """Rebuild the view from the log. Killed and started again with the same command, it goes on from what was committed."""
     logging.getLogger().setLevel(min(logging.getLogger().level, logging.INFO))
-    if retain is not None and policies_from is not None:
-        raise click.UsageError("expected --retain or --policies-from, found both")
-    request = ReplayRequest(
-        kafka=kafka,
-        topic=topic,
-        database=database,
-        processes=processes,
-        newest=retain,
-        policies=_policies(policies_from) if policies_from is not None else None,
-        until=_until(kafka, topic, until, until_position),
-    )
-    with _telling() as tell:
-        report = rebuild(request, tell=tell)
-    _print(report, as_json)
+    _check_usage(click.get_current_context().params)
+    stop = Stop()
+    with ExitStack() as stack:
+        left = stack.enter_context(views.snapshot(against)) if against is not None else None
+        request = ReplayRequest(
+            kafka=kafka,
+            topic=topic,
+            database=database,
+            processes=processes,
+            newest=retain,
+            policies=_policies(policies_from, left),
+            until=_until(kafka, topic, until, until_position) if left is None else _stands(left),
+            tenant_id=tenant,
+            session_id=session,
+            accept_missing=accept_missing,
+        )
+        with _telling() as tell:
+            report = rebuild(request, stop=stop, tell=tell)
+        comparison = None
+        if report.complete and left is not None:
+            comparison = views.compare(left, stack.enter_context(views.snapshot(database)))
+    _print(report, request, comparison, as_json)
     if not report.complete:
         click.echo("milepost: stopped before the end; the same command goes on from here", err=True)
         return 3
-    return 0
+    if follow:
+        consume(ConsumeConfig(kafka=kafka, topic=topic, database=database), processes=processes, stop=stop)
+    return 0 if comparison is None or comparison.equal else 1
 
 
-def _policies(database: str) -> tuple[policies.PolicyRow, ...]:
-    with closing(connect(database)) as connection, translated(database):
-        require_current(connection)
-        return tuple(policies.show(connection))
+def _check_usage(given: Mapping[str, object]) -> None:
+    """Refuse what does not go together."""
+    apart = (
+        ("retain", "policies_from"),
+        ("until", "until_position"),
+        *(("against", name) for name in ("until", "until_position", "tenant", "retain")),
+        *(("follow", name) for name in ("until", "until_position", "tenant")),
+    )
+    for left, right in apart:
+        if given[left] and given[right]:
+            first, second = ("--" + name.replace("_", "-").replace("against", "verify") for name in (left, right))
+            raise click.UsageError(f"expected {first} or {second}, found both")
+    if given["session"] is not None and given["tenant"] is None:
+        raise click.UsageError("expected --tenant beside --session")
+
+
+def _policies(database: str | None, left: Connection | None) -> tuple[policies.PolicyRow, ...] | None:
+    """The policies to take over: those of a view named for it, else those of the one to compare with."""
+    if database is not None:
+        with closing(connect(database)) as connection, translated(database):
+            require_current(connection)
+            return tuple(policies.show(connection))
+    return tuple(policies.show(left)) if left is not None else None
+
+
+def _stands(left: Connection) -> dict[int, int]:
+    """Where a view stands in its snapshot."""
+    return dict(left.execute("select partition, next_offset from milepost.partitions").fetchall())
 
 
 def _until(kafka: str, topic: str, moment: datetime | None, positions: tuple[Position, ...]) -> dict[int, int] | None:
     if moment is None and not positions:
         return None
-    if moment is not None and positions:
-        raise InvalidSetting("expected --until or --until-position, found both")
     client = clients.admin(kafka)
     log = identify(client, kafka, topic)
     if moment is not None:
@@ -121,7 +173,7 @@ def _until(kafka: str, topic: str, moment: datetime | None, positions: tuple[Pos
     return at_positions(client, kafka, log, positions)
 
 
-def _print(report: ReplayReport, as_json: bool) -> None:
+def _print(report: ReplayReport, request: ReplayRequest, comparison: views.Comparison | None, as_json: bool) -> None:
     outcomes = report.applied.outcomes
     facts: dict[str, object] = {
         "complete": report.complete,
@@ -137,10 +189,18 @@ def _print(report: ReplayReport, as_json: bool) -> None:
         "seconds": round(report.seconds, 2),
         "events_per_second": round(report.events / report.seconds) if report.seconds else 0,
     }
-    if as_json:
-        print_json(facts)
+    if request.policies is not None:
+        facts["policies"] = f"{len(request.policies)} taken over"
     else:
-        print_facts(facts.items())
+        facts["policies"] = f"newest {request.newest or DEFAULT_NEWEST}"
+    if comparison is not None:
+        facts["equal"] = comparison.equal
+    if as_json:
+        print_json({**facts, **({"differences": comparison.differences} if comparison is not None else {})})
+        return
+    for difference in comparison.differences if comparison is not None else ():
+        click.echo(str(difference))
+    print_facts(facts.items())
 
 
 @contextmanager

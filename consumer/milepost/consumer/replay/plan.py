@@ -27,6 +27,12 @@ class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The policies of another view, taken over."""
     until: Mapping[int, int] | None = None
     """The log as it was at these offsets; None for its end as it is at the start."""
+    tenant_id: str | None = None
+    """This tenant's records alone."""
+    session_id: str | None = None
+    """This session's of the tenant alone."""
+    accept_missing: bool = False
+    """Whether a log that lost its beginning will do."""
 
 
 class ReplayState(msgspec.Struct, frozen=True):
@@ -36,6 +42,11 @@ class ReplayState(msgspec.Struct, frozen=True):
     """Where the log ended for this replay."""
     is_cut: bool
     """Whether that was an earlier end than the log's own."""
+    tenant_id: str | None = None
+    """The view holds this tenant's events alone; None for all."""
+    session_id: str | None = None
+    missing: int = 0
+    """Records that were gone from the log's beginning."""
     complete: bool = False
 
 
@@ -50,21 +61,29 @@ def store(connection: Connection, state: ReplayState) -> None:
     connection.execute(queries.load("replay")["begin"], [msgspec.json.encode(state).decode()])
 
 
-def begin(connection: Connection, request: ReplayRequest, ends: Mapping[int, int]) -> tuple[ReplayState, bool]:
+def begin(
+    connection: Connection, request: ReplayRequest, ends: Mapping[int, int], missing: int
+) -> tuple[ReplayState, bool]:
     """The state of a replay that begins now or goes on, and whether it goes on.
 
     Raises `WrongView` when the database holds a view that is no unfinished replay of the same request.
     """
     asked = dict(request.until) if request.until is not None else None
     before = stored(connection)
-    if before is not None and not before.complete and (asked is None or asked == before.until):
+    part = (request.tenant_id, request.session_id)
+    if (
+        before is not None
+        and not before.complete
+        and (asked is None or asked == before.until)
+        and (before.tenant_id, before.session_id) == part
+    ):
         return before, True
     if before is not None or not scalar(connection, queries.load("replay")["is_fresh"]):
-        what = "a replay with another end" if before is not None and not before.complete else "a view already"
+        what = "a replay of another part of the log" if before is not None and not before.complete else "a view already"
         raise WrongView(
             f"expected an empty database, or an unfinished replay of the same log, found {what}; name another"
         )
-    state = ReplayState(asked if asked is not None else dict(ends), asked is not None)
+    state = ReplayState(asked if asked is not None else dict(ends), asked is not None, *part, missing)
     with connection.transaction():
         for policy in request.policies or ():
             set_policy(connection, policy)
@@ -74,10 +93,17 @@ def begin(connection: Connection, request: ReplayRequest, ends: Mapping[int, int
     return state, False
 
 
-def require_complete(connection: Connection) -> None:
-    """Raise `WrongView` for a view whose replay has not come to its end: states are still missing."""
+def require_whole(connection: Connection) -> None:
+    """Raise `WrongView` for a view that consuming cannot continue: one whose states are still missing, or a part of the log."""
     state = stored(connection)
-    if state is not None and not state.complete:
+    if state is None:
+        return
+    if state.tenant_id is not None:
+        part = f"tenant {state.tenant_id}" + (f", session {state.session_id}" if state.session_id is not None else "")
+        raise WrongView(
+            f"expected a view of the whole log, found one of {part} alone: it cannot be continued, only read"
+        )
+    if not state.complete:
         raise WrongView(
             "expected a complete view, found a replay that was not finished; run the same milepost replay again"
         )

@@ -37,7 +37,7 @@ class ReplayReport(msgspec.Struct):
     seconds: float
 
 
-def replay(request: ReplayRequest, *, tell: Tell | None = None) -> ReplayReport:
+def replay(request: ReplayRequest, *, stop: Stop | None = None, tell: Tell | None = None) -> ReplayReport:
     """Rebuild a view in the target, from the log's beginning to its end as it is now, or as the request says.
 
     Killed at any moment and started again with the same request, it goes on from what was committed. Raises `WrongView` for a
@@ -48,9 +48,11 @@ def replay(request: ReplayRequest, *, tell: Tell | None = None) -> ReplayReport:
     with closing(connect(request.database, application="milepost-replay")) as connection, translated(request.database):
         migrate.apply(connection)
         log = require(client, request.kafka, connection, request.topic)
-        _check_beginning(beginnings(client, request.kafka, log), log)
-        state, resumed = begin(connection, request, ends(client, request.kafka, log))
-        progress = _run(request, state, resumed, tell)
+        first = beginnings(client, request.kafka, log)
+        if not request.accept_missing:
+            _check_beginning(first, log)
+        state, resumed = begin(connection, request, ends(client, request.kafka, log), sum(first.values()))
+        progress = _run(_shares(request, state, first, resumed), stop or Stop(), tell)
         complete = progress is not None
         if complete:
             connection.execute("analyze milepost.sessions, milepost.checkpoints, milepost.history")
@@ -65,14 +67,24 @@ def _check_beginning(first: Mapping[int, int], log: LogIdentity) -> None:
     if missing:
         raise WrongLog(
             f"the log {log.topic} does not begin at its beginning any more: {sum(missing.values())} records are gone from "
-            f"partitions {', '.join(str(partition) for partition in sorted(missing))}; a view built from it would lack them"
+            f"partitions {', '.join(str(partition) for partition in sorted(missing))}; a view built from it would lack them, "
+            "and number what follows anew; go on with --accept-missing, or copy the lost part back"
         )
 
 
-def _run(request: ReplayRequest, state: ReplayState, resumed: bool, tell: Tell | None) -> dict[int, Progress] | None:
-    """Run all shares; what each did, or None when they were told to stop before the end."""
+def _shares(request: ReplayRequest, state: ReplayState, first: Mapping[int, int], resumed: bool) -> list[Share]:
     config = ConsumeConfig(kafka=request.kafka, topic=request.topic, database=request.database)
-    shares = [Share(config, end, resumed) for end in _shared_out(state.until, request.processes)]
+    key = None
+    if request.tenant_id is not None:
+        key = f"{request.tenant_id}/{request.session_id or ''}".encode()
+    return [
+        Share(config, end, resumed, {p: first[p] for p in end if first[p]}, key)
+        for end in _shared_out(state.until, request.processes)
+    ]
+
+
+def _run(shares: list[Share], stop: Stop, tell: Tell | None) -> dict[int, Progress] | None:
+    """Run all shares; what each did, or None when they were told to stop before the end."""
     latest: dict[int, Progress] = {}
 
     def told(number: int, progress: Progress) -> None:
@@ -80,7 +92,6 @@ def _run(request: ReplayRequest, state: ReplayState, resumed: bool, tell: Tell |
         if tell is not None:
             tell(number, progress)
 
-    stop = Stop()
     if len(shares) == 1:
         done = ReplayWorker(shares[0], stop=stop, tell=lambda progress: told(0, progress)).run()
         return latest if done else None

@@ -35,15 +35,15 @@ class Scan:
         return not self._left
 
     def read(self, limit: int, seconds: float) -> tuple[list[Message], dict[int, int]]:
-        """Wait so long for a record, then take what is there with it. Also gives where partitions ended beyond their last record.
+        """Wait so long for a record, then take what is there with it. Also gives the next offset of each partition read.
 
         Raises `WrongLog` when the log does not hold an offset, `KafkaUnavailable` for what librdkafka gives up.
         """
         first = self._consumer.poll(seconds)
         messages: list[Message] = []
-        ended: dict[int, int] = {}
+        reached: dict[int, int] = {}
         if first is None:
-            return messages, ended
+            return messages, reached
         try:
             found = [first, *self._consumer.consume(limit - 1, 0)]
         except KafkaException as error:
@@ -53,24 +53,23 @@ class Scan:
             if partition is None or offset is None or partition not in self._left:
                 continue
             if (fault := message.error()) is not None:
-                self._take_error(fault, partition, offset, ended)
-            elif offset < self._end[partition]:
+                self._take_error(fault, partition, offset, reached)
+                continue
+            # beyond the end there may be a record all the same, where markers of transactions lie between
+            if offset < self._end[partition]:
                 messages.append(message)
-                self._moved(partition, offset + 1)
-            else:
-                # what lies between is markers of transactions
-                ended[partition] = self._end[partition]
-                self._moved(partition, self._end[partition])
-        return messages, ended
+            reached[partition] = min(offset + 1, self._end[partition])
+            self._moved(partition, reached[partition])
+        return messages, reached
 
     def close(self) -> None:
         """Close the connection to Kafka."""
         self._consumer.close()
 
-    def _take_error(self, error: KafkaError, partition: int, offset: int, ended: dict[int, int]) -> None:
+    def _take_error(self, error: KafkaError, partition: int, offset: int, reached: dict[int, int]) -> None:
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
             if offset >= self._end[partition]:
-                ended[partition] = self._end[partition]
+                reached[partition] = self._end[partition]
                 self._moved(partition, offset)
         else:
             position_error(error, self._topic, partition, self._left.get(partition))

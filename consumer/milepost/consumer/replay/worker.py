@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
+from confluent_kafka import Message
 
 from milepost.consumer.config import ConsumeConfig
 from milepost.consumer.materializer import Applied
@@ -29,6 +30,17 @@ class Share(msgspec.Struct, frozen=True):
     end: Mapping[int, int]
     """Its partitions, and where each ends."""
     is_resumed: bool
+    begin: Mapping[int, int] = msgspec.field(default_factory=dict)
+    """Where partitions begin that lost their beginning."""
+    key: bytes | None = None
+    """Take records with this key alone; one that ends in a slash stands for all that begin with it."""
+
+    def wants(self, message: Message) -> bool:
+        """Whether a record belongs to the part that was asked for."""
+        if self.key is None:
+            return True
+        key = message.key() or b""
+        return key.startswith(self.key) if self.key.endswith(b"/") else key == self.key
 
 
 class Progress(msgspec.Struct):
@@ -65,6 +77,10 @@ class ReplayWorker:
         gc.disable()
         try:
             start = self._rebuilder.take(self._share.end)
+            lost = {p: offset for p, offset in self._share.begin.items() if start.get(p, offset) < offset}
+            if lost:
+                self._rebuilder.skip_to(lost)
+                start |= lost
             if not self._read(start):
                 return False
             self._rebuilder.finish()
@@ -82,12 +98,14 @@ class ReplayWorker:
             while not scan.is_done:
                 if self._stop():
                     return False
-                messages, ended = scan.read(config.batch_events, _WAIT_SECONDS)
-                for batch in batches([from_message(message) for message in messages], config.batch_bytes):
+                messages, reached = scan.read(config.batch_events, _WAIT_SECONDS)
+                wanted = [from_message(message) for message in messages if self._share.wants(message)]
+                for batch in batches(wanted, config.batch_bytes):
                     self._progress.applied += self._rebuilder.apply(batch)
                     self._progress.events += len(batch)
                     self._progress.state_bytes += sum(record.size for record in batch)
-                behind = {p: to for p, to in ended.items() if self._rebuilder.positions[p] < to}
+                # over what is not wanted, and over markers of transactions
+                behind = {p: to for p, to in reached.items() if self._rebuilder.positions[p] < to}
                 if behind:
                     self._rebuilder.skip_to(behind)
                 self._say(_TELL_SECONDS)

@@ -31,7 +31,7 @@ class Log(Trail):
     """
 
     def __init__(self, spool: Spool, publisher_id: UUID, about: About) -> None:
-        super().__init__()
+        super().__init__(about.source)
         self._spool: Final = spool
         self._publisher_id: Final = publisher_id
         self._about: Final = about

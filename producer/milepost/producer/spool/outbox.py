@@ -18,7 +18,7 @@ from zlib import crc32
 import msgspec
 
 from milepost.producer.delivery.outbox import FORKED, Outbox
-from milepost.producer.delivery.parcel import OVERHEAD_BYTES, Parcel
+from milepost.producer.delivery.parcel import OVERHEAD_BYTES, HeldParcel, Parcel
 from milepost.producer.delivery.receipt import Receipt
 from milepost.producer.delivery.reporter import Pace
 from milepost.producer.spool.format import HEAD_BYTES, About, Found, pack, unpack
@@ -40,15 +40,14 @@ SPOOLED: Final = "spooled"
 LOOK_SECONDS: Final = 2.0
 
 
-class SpooledParcel(Parcel, eq=False, gc=False, kw_only=True):
+class SpooledParcel(HeldParcel, eq=False, gc=False, kw_only=True):
     """An event read from a log."""
 
-    encoded: EncodedEvent
     trail: Trail
     place: int
 
-    def record(self, source: str) -> EncodedEvent:  # noqa: ARG002 - it was rendered when it was taken
-        return self.encoded
+    def record(self, source: str) -> EncodedEvent:  # noqa: ARG002 - it has its own publisher's
+        return render(self.checked, source=self.trail.source)
 
 
 class SpoolOutbox(Outbox):
@@ -68,7 +67,6 @@ class SpoolOutbox(Outbox):
     ) -> None:
         super().__init__(queue_bytes, on_failure)
         self._spool: Final = spool
-        self._source: Final = source
         self._log: Final = Log(spool, self.publisher_id, About(str(self.publisher_id), topic, source))
         self._finder: Final = Finder(spool.folder, topic)
         self._rests: Final[deque[Rest]] = deque()
@@ -88,7 +86,7 @@ class SpoolOutbox(Outbox):
         Raises `PublisherClosed`. A refused event keeps its number, so that the gap in the log shows the loss.
         """
         checked.extra.append(self._header)
-        body = pack(render(checked, source=self._source))
+        body = pack(checked)
         crc = crc32(body)
         size = OVERHEAD_BYTES + HEAD_BYTES + len(body)
         refusal: Exception | None = None
@@ -244,8 +242,8 @@ class SpoolOutbox(Outbox):
     def _take(self, trail: Trail, place: int, record: Found) -> None:
         ours = trail is self._log
         receipt = self._receipts.pop(record.seq, None) if ours and record.seq is not None else None
-        encoded = _encoded(record)
-        if encoded is None:
+        checked = _checked(record)
+        if checked is None:
             trail.settle(place)
             if ours and record.seq is not None:
                 receipt = receipt or Receipt(UUID(int=0), None)
@@ -257,9 +255,9 @@ class SpoolOutbox(Outbox):
             self._last_read = record.seq
         parcel = SpooledParcel(
             record.seq if ours and record.seq is not None else next(self._foreign_seqs),
-            receipt or Receipt(_event_id(encoded), None),
+            receipt or Receipt(checked.event.event_id, None),
             OVERHEAD_BYTES + record.end - record.start,
-            encoded=encoded,
+            checked=checked,
             trail=trail,
             place=place,
         )
@@ -275,18 +273,10 @@ def _reason(error: Exception) -> str:
     return SPOOL_FULL if isinstance(error, SpoolFullError) else SPOOL_FAILED
 
 
-def _encoded(record: Found) -> EncodedEvent | None:
+def _checked(record: Found) -> CheckedEvent | None:
     if record.body is None or record.seq is None:
         return None
     try:
         return unpack(record.body, record.seq)
-    except msgspec.MsgspecError:  # whole, but written by something else
+    except (msgspec.MsgspecError, ValueError, OverflowError):  # whole, but written by something else
         return None
-
-
-def _event_id(encoded: EncodedEvent) -> UUID:
-    text = next((text for name, text in encoded.headers if name == "ce_id"), None)
-    try:
-        return UUID(text if isinstance(text, str) else "")
-    except ValueError:
-        return UUID(int=0)

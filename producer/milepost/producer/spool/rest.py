@@ -22,8 +22,8 @@ PATIENCE_SECONDS: Final = 10.0
 class Rest(Trail):
     """All segments of a dead publisher."""
 
-    def __init__(self, claim: Claim, segments: list[Segment]) -> None:
-        super().__init__()
+    def __init__(self, claim: Claim, source: str, segments: list[Segment]) -> None:
+        super().__init__(source)
         self.claim = claim
         self.segments.extend(segments)
 
@@ -56,21 +56,21 @@ class Finder:
             since = self._dead_since[publisher] = dead_since.get(publisher, time.monotonic())
             if not first and time.monotonic() - since < PATIENCE_SECONDS:
                 claim.release(remove=False)
-            elif segments := self._open(publisher, numbers):
-                yield Rest(claim, segments)
+            elif opened := self._open(publisher, numbers):
+                yield Rest(claim, opened[0][1].source, [segment for segment, _ in opened])
             else:
                 claim.release(remove=not list_folder(self._folder).segments.get(publisher))
 
-    def _open(self, publisher: str, numbers: list[int]) -> list[Segment]:
-        segments = []
+    def _open(self, publisher: str, numbers: list[int]) -> list[tuple[Segment, About]]:
+        found = []
         for number in numbers:
             path = self._folder / str(SegmentName(publisher, number))
             opened = open_segment(path, number)
             if opened is not None and opened[1].topic == self._topic:
-                segments.append(opened[0])
+                found.append(opened)
             elif opened is not None:
                 os.close(opened[0].fd)
-        return segments
+        return found
 
 
 def open_segment(path: Path, number: int) -> tuple[Segment, About] | None:

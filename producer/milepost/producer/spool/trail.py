@@ -36,7 +36,9 @@ class Segment:
 class Trail:
     """Segments of one publisher, the oldest first: how far they were read, and what of that is not settled yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: str) -> None:
+        self.source: Final = source
+        """The publisher's name of itself: the events' `ce_source`."""
         self.segments: Final[deque[Segment]] = deque()
         self.claim: Claim | None = None
         self._pending: Final[dict[int, tuple[Segment, int]]] = {}  # by a count of the records read: in order
