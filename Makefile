@@ -6,6 +6,8 @@ WHEEL  := build/wheel
 # what goes into the wheel: a change of any of it makes a new one
 SOURCES := $(shell find schemas producer consumer embedded -type f -not -name '*.pyc' 2>/dev/null) pyproject.toml README.md LICENSE
 CODE    := schemas producer consumer embedded tests benchmarks
+# pytest's processes, each with servers of its own
+WORKERS := 2
 
 .PHONY: help
 help: ## list the targets
@@ -17,7 +19,7 @@ demo: $(VENV)/.wheel ## the main job, on a real Kafka and a real Postgres on thi
 
 .PHONY: test
 test: check $(VENV)/.wheel ## lint, types, and all tests, against the built wheel
-	$(BIN)/python -m pytest $(PYTEST)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST)
 
 .PHONY: check
 check: $(VENV)/.wheel ## lint, types, layout

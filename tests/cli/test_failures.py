@@ -106,8 +106,8 @@ def test_unreachable_kafka(milepost: Milepost, nowhere: str) -> None:
 
 
 def test_an_address_that_is_none(milepost: Milepost) -> None:
-    for arguments in (("status", "--kafka", "nohost"), ("publish", "acme", "s", "--kafka", "nohost")):
-        assert "nohost" in line(milepost, *arguments, expect=2)
+    for arguments in (("status", "--kafka", "no host"), ("publish", "acme", "s", "--kafka", "no host")):
+        assert "no host" in line(milepost, *arguments, expect=2)
 
 
 def test_unreachable_postgres_and_no_password_in_what_is_said(milepost: Milepost, nowhere: str) -> None:

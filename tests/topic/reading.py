@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import ConfigResource
+from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 
 from milepost.consumer import kafka
+from milepost.consumer.headers import read_headers
 from milepost.consumer.log import create_topic, ends, identify
-from milepost.schemas.wire import TOPIC_CONFIG, Headers
+from milepost.schemas.wire import TOPIC_CONFIG
 
 
 class Found(NamedTuple):
@@ -36,7 +37,8 @@ def read(servers: str, topic: str) -> list[Found]:
         assert message is not None, f"nothing came of {left}"
         partition, key, value = message.partition(), message.key(), message.value()
         assert partition is not None and message.error() is None
-        headers: Headers = message.headers() or ()
+        headers, readable = read_headers(message)
+        assert readable
         found.append(Found(partition, message.timestamp()[1], key, value, tuple(headers)))
         if (message.offset() or 0) + 1 >= left.get(partition, 0):
             left.pop(partition, None)

@@ -235,8 +235,12 @@ def test_a_source_that_grows_meanwhile_is_noticed(
 
 def numbered(session_id: str, number: int) -> tuple[bytes | None, bytes | None, list[tuple[str, str | bytes | None]]]:
     event = CheckpointCreated(tenant_id="acme", session_id=session_id, state=b"1")
-    encoded = encode(event, source="/runtimes/test", publisher_id=UUID(int=1), publisher_seq=number)
-    return encoded.key, encoded.value, encoded.headers
+    encoded = encode(event, source="/runtimes/test")
+    return (
+        encoded.key,
+        encoded.value,
+        [*encoded.headers, ("ce_publisherid", str(UUID(int=1))), ("ce_publisherseq", str(number))],
+    )
 
 
 def test_numbers_of_publishers_that_would_be_taken_for_lost(

@@ -20,6 +20,8 @@ from milepost.consumer.database import Connection, connect, scalar, translated
 from milepost.consumer.migrate import require_current
 
 TABLES: Final = ("partitions", "sessions", "checkpoints", "history", "publishers", "quarantine")
+_POSITION: Final = frozenset({"topic", "partition", "offset"})
+"""Columns that say where a record stands."""
 _AT_ONCE: Final = 2_000
 
 Progress = Callable[[int], None]
@@ -75,12 +77,22 @@ def expected_rows(connection: Connection) -> int:
     return int(str(scalar(connection, queries.load("compare")["rows_expected"])))
 
 
-def compare(left: Connection, right: Connection, *, most: int = 10, progress: Progress | None = None) -> Comparison:
-    """Compare two views, each in a snapshot; stops after `most` differences."""
+def compare(
+    left: Connection,
+    right: Connection,
+    *,
+    most: int = 10,
+    positions: bool = True,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compare two views, each in a snapshot; stops after `most` differences.
+
+    Without `positions`, where records stand is no difference: for views of a log and of its copy in another topic.
+    """
     found = Comparison({}, [])
     for table in TABLES:
         found.rows[table] = 0
-        for differences in _counted(_pairs(table, left, right), progress):
+        for differences in _counted(_pairs(table, left, right, positions), progress):
             found.rows[table] += 1
             found.differences += differences
             if len(found.differences) >= most:
@@ -88,12 +100,12 @@ def compare(left: Connection, right: Connection, *, most: int = 10, progress: Pr
     return found
 
 
-def digest(connection: Connection, *, progress: Progress | None = None) -> bytes:
-    """The SHA-256 of a view's contents."""
+def digest(connection: Connection, *, positions: bool = True, progress: Progress | None = None) -> bytes:
+    """The SHA-256 of a view's contents, with or without where its records stand."""
     whole = sha256()
     for table in TABLES:
         whole.update(f"{table}\n".encode())
-        for row in _counted(_rows(connection, table), progress):
+        for row in _counted(_rows(connection, table, positions), progress):
             for value in row.values:
                 # the length first, so that no two rows read the same
                 whole.update(b"-;" if value is None else b"%d;%b" % (len(value), value))
@@ -115,9 +127,9 @@ class _Row(msgspec.Struct, gc=False):
         return {name[:-1]: _text(value) for name, value in pairs if name.endswith("|")}
 
 
-def _pairs(table: str, left: Connection, right: Connection) -> Iterator[list[Difference]]:
+def _pairs(table: str, left: Connection, right: Connection, positions: bool) -> Iterator[list[Difference]]:
     """Walk through both sides at once, smaller key first; what each step differs in, which is nothing for most."""
-    ours, theirs = _rows(left, table), _rows(right, table)
+    ours, theirs = _rows(left, table, positions), _rows(right, table, positions)
     mine, other = next(ours, None), next(theirs, None)
     while mine is not None or other is not None:
         if other is None or (mine is not None and mine.order < other.order):
@@ -138,15 +150,19 @@ def _unequal(table: str, mine: _Row, other: _Row) -> list[Difference]:
     ]
 
 
-def _rows(connection: Connection, table: str) -> Iterator[_Row]:
+def _rows(connection: Connection, table: str, positions: bool) -> Iterator[_Row]:
     """A table's rows in the order of its key, by a server-side cursor; each value the bytes of its text."""
+    statements = queries.load("compare")
     with connection.cursor(f"milepost_{table}") as cursor:
         cursor.itersize = _AT_ONCE
         cursor.adapters.register_loader("text", _BytesLoader)
-        cursor.execute(queries.load("compare")[table])
-        columns = [column.name for column in cursor.description or ()]
+        cursor.execute(statements[table] if positions else statements.get(f"{table}_anywhere", statements[table]))
+        names = [column.name for column in cursor.description or ()]
+        kept = [number for number, name in enumerate(names) if positions or name not in _POSITION]
+        columns = [names[number] for number in kept]
         keys = [number for number, name in enumerate(columns) if name.endswith("|")]
-        for values in cursor:
+        for row in cursor:
+            values = row if positions else tuple(row[number] for number in kept)
             yield _Row(columns, tuple(_ordered(columns[number], values[number]) for number in keys), values)
 
 
@@ -160,7 +176,7 @@ class _BytesLoader(Loader):
 
 def _ordered(column: str, value: bytes) -> bytes | int:
     """A key as the server orders it: numbers by their value, texts by their bytes."""
-    return int(value) if column in ("partition|", "seq|", "offset|") else value
+    return int(value) if column in ("partition|", "seq|", "offset|", "log_time|") else value
 
 
 _Item = TypeVar("_Item")

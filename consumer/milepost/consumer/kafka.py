@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -16,14 +17,15 @@ from milepost.schemas import InvalidSetting, KafkaUnavailable
 logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS: Final = 10.0
+_SERVER: Final = re.compile(r"(?:[A-Za-z_]+://)?(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 _Result = TypeVar("_Result")
 
 
 def settings(bootstrap_servers: str, client: str) -> dict[str, str | int | float | bool]:
     """What every client of ours has in common. Raises `InvalidSetting` for an address that is none."""
     for server in bootstrap_servers.split(","):
-        host, _, port = server.strip().rpartition(":")
-        if not host or not port.isdecimal():
+        # as librdkafka reads it: a protocol may stand before it, and 9092 is the port when none is named
+        if _SERVER.fullmatch(server.strip()) is None:
             raise InvalidSetting(f"kafka: expected HOST:PORT, found {server.strip()!r}")
     return {"bootstrap.servers": bootstrap_servers, "client.id": client, "socket.timeout.ms": 10_000, "log_level": 0}
 

@@ -20,13 +20,15 @@ from milepost.consumer.database import Connection
 @click.argument("left", metavar="DATABASE")
 @click.argument("right", metavar="DATABASE", required=False)
 @click.option("--digest", "only_digest", is_flag=True, help="Print the digest of one view, for comparing by 32 bytes.")
+@click.option("--ignore-positions", is_flag=True, help="For the views of a log and of its copy in another topic.")
 @click.option("--most", default=10, show_default=True, type=click.IntRange(1), help="Stop after so many differences.")
 @json_option
-def compare(left: str, right: str | None, only_digest: bool, most: int, as_json: bool) -> int:
+def compare(left: str, right: str | None, only_digest: bool, ignore_positions: bool, most: int, as_json: bool) -> int:
     """Say whether two views are equal, and what differs first. Exit status 1 when they differ.
 
     What hangs on the consumer's clock is left out: columns named recorded_at, the view's id, and what was done about a
-    quarantined record.
+    quarantined record. With --ignore-positions so is where records stand: topic, partition, offset and the partitions' digests;
+    numbers of partitions and publishers are added up.
     """
     if only_digest != (right is None):
         raise click.UsageError("expected two databases, or one with --digest")
@@ -34,7 +36,7 @@ def compare(left: str, right: str | None, only_digest: bool, most: int, as_json:
         ours = stack.enter_context(views.snapshot(left))
         if right is None:
             with _bar([ours]) as progress:
-                found = views.digest(ours, progress=progress).hex()
+                found = views.digest(ours, positions=not ignore_positions, progress=progress).hex()
             if as_json:
                 print_json({"digest": found})
             else:
@@ -42,7 +44,7 @@ def compare(left: str, right: str | None, only_digest: bool, most: int, as_json:
             return 0
         theirs = stack.enter_context(views.snapshot(right))
         with _bar([ours, theirs]) as progress:
-            comparison = views.compare(ours, theirs, most=most, progress=progress)
+            comparison = views.compare(ours, theirs, most=most, positions=not ignore_positions, progress=progress)
     _print(comparison, as_json)
     return 0 if comparison.equal else 1
 

@@ -51,6 +51,32 @@ from milepost.quarantine q
 where status <> 'retried'
 order by q.partition, q."offset"
 
+-- What the next three say of a log does not hang on where its records stand: other partitions, the same contents.
+
+-- name: partitions_anywhere
+select 'all'::text as "partitions|", cluster_id, milepost.microseconds(max(log_time))::text as log_time,
+       sum(events)::text as events, sum(applied)::text as applied, sum(duplicates)::text as duplicates,
+       sum(stale)::text as stale, sum(conflicts)::text as conflicts, sum(quarantined)::text as quarantined,
+       sum(state_bytes)::text as state_bytes
+from milepost.partitions
+group by cluster_id
+
+-- name: publishers_anywhere
+select publisher_id::text as "publisher_id|", max(source collate "C") as source, sum(events)::text as events,
+       max(highest_seq)::text as highest_seq, milepost.microseconds(min(first_seen))::text as first_seen,
+       milepost.microseconds(max(last_seen))::text as last_seen
+from milepost.publishers p
+group by p.publisher_id
+order by p.publisher_id
+
+-- name: quarantine_anywhere
+select milepost.microseconds(log_time)::text as "log_time|", coalesce(encode(key, 'hex'), 'null') collate "C" as "key|",
+       encode(sha256(convert_to(headers::text, 'UTF8')), 'hex') collate "C" as "headers|",
+       coalesce(encode(sha256(value), 'hex'), 'null') collate "C" as "value|", reason as "reason|"
+from milepost.quarantine q
+where status <> 'retried'
+order by q.log_time, 2, 3, 4, 5
+
 -- name: rows_expected
 select coalesce(sum(reltuples) filter (where reltuples > 0), 0)::bigint
 from pg_class
