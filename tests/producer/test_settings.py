@@ -110,7 +110,7 @@ def test_a_spool_that_can_be_none_is_refused(tmp_path: Path) -> None:
             CheckpointPublisher(NOBODY, spool=spool)  # type: ignore[arg-type]
     for options, named in (({"limit_bytes": 1_000}, "limit_bytes"), ({"fsync": 1}, "fsync")):
         with pytest.raises(InvalidSetting, match=named):
-            Spool(tmp_path, **options)
+            Spool(tmp_path, **options)  # type: ignore[arg-type]
 
 
 def test_no_secret_is_shown(make: Make, caplog: pytest.LogCaptureFixture) -> None:

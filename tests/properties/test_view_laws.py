@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from datetime import timedelta
 from itertools import pairwise
 
 import psycopg
@@ -12,11 +13,14 @@ from hypothesis import strategies as st
 
 from milepost.consumer.materializer import Materializer
 from milepost.consumer.records import LogRecord
+from milepost.consumer.replay.rebuild import Rebuilder
+from milepost.consumer.replay.restore import missing, row_of
+from milepost.consumer.replay.shelf import Shelf
 from milepost.consumer.retention import Live, Policy
 from milepost.schemas import DEFAULT_TOPIC, Event
 from tests.fixtures.dump import Dump, dump, empty
 from tests.fixtures.strategies import cuts, events
-from tests.fixtures.view import PARTITIONS, FakeLog, bind_log
+from tests.fixtures.view import PARTITIONS, TICK, FakeLog, bind_log
 from tests.model import Expected, model
 
 EXAMPLES = int(os.environ.get("MILEPOST_LAW_EXAMPLES", "60"))
@@ -37,9 +41,13 @@ def log_of(happened: list[Event]) -> FakeLog:
     return log
 
 
-def set_newest(database: str, newest: int) -> None:
+def set_newest(database: str, newest: int, max_bytes: int | None = None, max_age: int | None = None) -> None:
+    """The one policy; `max_age` in the log's ticks."""
+    age = timedelta(microseconds=max_age * TICK) if max_age is not None else None
     with psycopg.connect(database) as connection:
-        connection.execute("update milepost.retention_policies set newest = %s", [newest])
+        connection.execute(
+            "update milepost.retention_policies set newest = %s, max_bytes = %s, max_age = %s", [newest, max_bytes, age]
+        )
 
 
 def fill(database: str, records: list[LogRecord], bounds: list[int], restarts: set[int], consumers: int = 1) -> Dump:
@@ -111,6 +119,47 @@ def test_the_view_equals_the_model_whatever_the_batches(
     in_parts = fill(database, records, bounds, restarts, data.draw(st.sampled_from([1, 2, 4])))
     assert_equals_model(database, model(records), newest)
     assert fill(database, records, [0, len(records)], set()) == in_parts
+
+
+def replayed(database: str, records: list[LogRecord], bounds: list[int], restarts: set[int], held: int) -> Dump:
+    """Rebuild the view as a replay does: states held back, some forgotten, all forgotten at a restart, then restored."""
+    empty(database)
+    bind_log(database)
+
+    def begin() -> Rebuilder:
+        rebuilder = Rebuilder(database, DEFAULT_TOPIC, Shelf(held))
+        rebuilder.take(range(PARTITIONS))
+        return rebuilder
+
+    rebuilder = begin()
+    for number, (start, end) in enumerate(pairwise(bounds)):
+        rebuilder.apply(records[start:end])
+        if number in restarts:
+            rebuilder.close()
+            rebuilder = begin()
+    rebuilder.finish()
+    by_place = {(record.partition, record.offset): record for record in records}
+    for partition in range(PARTITIONS):
+        rows = [row_of(by_place[partition, offset], seq) for offset, seq in missing(database, partition)]
+        if rows:
+            rebuilder.write_states(rows)
+    rebuilder.close()
+    return dump(database)
+
+
+@law
+@given(happened=logs, newest=st.integers(1, 5), held=st.sampled_from([0, 5_000, 10**9]), data=st.data())
+def test_a_replay_equals_the_live_view_and_the_model_whatever_it_forgets(
+    database: str, happened: list[Event], newest: int, held: int, data: st.DataObject
+) -> None:
+    max_bytes, max_age = data.draw(st.none() | st.integers(1, 80)), data.draw(st.none() | st.integers(1, 40))
+    set_newest(database, newest, max_bytes, max_age)
+    records = log_of(happened).records
+    bounds = data.draw(cuts(len(records)))
+    rebuilt = replayed(database, records, bounds, data.draw(st.sets(st.integers(0, 6))), held)
+    if max_bytes is None and max_age is None:
+        assert_equals_model(database, model(records), newest)
+    assert fill(database, records, data.draw(cuts(len(records))), set()) == rebuilt
 
 
 @law

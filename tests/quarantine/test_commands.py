@@ -188,5 +188,6 @@ def test_beside_a_consumer_at_work(
     fresh.run("setup", "--partitions", "4")
     fresh.run("consume", "--until-caught-up")
     assert {**dump(database), "quarantine": []} == dump(other_database)
+    milepost.run("compare", database, other_database)
     assert milepost.run("get", "t", "s") == b'{"step": 2}'
     assert [entry["seq"] for entry in json.loads(milepost.run("history", "t", "s", "--json"))] == [1, 2, 3]

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from milepost.consumer import kafka
 from milepost.consumer.log import create_topic
+from milepost.producer import Spool
 from milepost.producer.spool import rest
 from milepost.producer.spool.survey import survey
 from milepost.producer.testing import MemoryRecord
@@ -130,6 +132,32 @@ def test_events_published_in_the_outage_and_after_it_keep_their_order(
     proxy.accept()
     assert publisher.flush(60) == 0
     assert steps(read_log(kafka_servers, topic), b"t/s") == list(range(3_000))
+
+
+def test_many_threads_and_many_segments_keep_each_threads_order(
+    make: Make, kafka_servers: str, topic: str, tmp_path: Path
+) -> None:
+    publisher = make(kafka_servers, topic=topic, spool=Spool(tmp_path, limit_bytes=32 * 1024 * 1024))
+    start = threading.Barrier(16)
+
+    def work(thread: int) -> None:
+        start.wait(15)
+        for number in range(200):
+            publisher.publish(created(thread * 1_000 + number, "one", size=3_000))
+
+    threads = [threading.Thread(target=work, args=[thread]) for thread in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert publisher.flush(60) == 0
+    records = read_log(kafka_servers, topic)
+    assert [int(header(record, "ce_publisherseq") or 0) for record in records] == list(range(1, 3_201))
+    found = steps(records, b"t/one")
+    for thread in range(16):
+        assert [step for step in found if step // 1_000 == thread] == list(range(thread * 1_000, thread * 1_000 + 200))
+    publisher.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_living_neighbour_sends_a_dead_ones_rest(

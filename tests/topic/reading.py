@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 
 from milepost.consumer import kafka
 from milepost.consumer.headers import read_headers
-from milepost.consumer.log import create_topic, ends, identify
+from milepost.consumer.log import create_topic, describe_settings, ends, identify
 from milepost.schemas.wire import TOPIC_CONFIG
 
 
@@ -63,5 +62,5 @@ def topic_with_times(servers: str, partitions: int, records: Iterable[Found]) ->
 
 def settings(servers: str, topic: str) -> dict[str, str | None]:
     """The settings of a topic."""
-    (future,) = kafka.admin(servers).describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
-    return {name: entry.value for name, entry in future.result(10).items()}
+    client = kafka.admin(servers)
+    return describe_settings(client, servers, topic)

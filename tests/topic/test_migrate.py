@@ -76,7 +76,7 @@ def refused(command: Milepost, to: str, partitions: int, *more: str, status: int
     return done.stderr.decode()
 
 
-@pytest.mark.parametrize("partitions", [4, 7, 8])
+@pytest.mark.parametrize("partitions", [7, 8])
 def test_every_byte_header_and_time_in_order(
     live: Milepost, kafka_servers: str, topic: str, wide: str, partitions: int
 ) -> None:
@@ -97,11 +97,10 @@ def test_every_byte_header_and_time_in_order(
     assert read(kafka_servers, topic) == before
 
 
-@pytest.mark.parametrize("partitions", [6, 8])
 def test_a_view_of_the_copy_is_equal_but_for_positions(
-    live: Milepost, wide: str, empty_database: str, database: str, partitions: int
+    live: Milepost, wide: str, empty_database: str, database: str
 ) -> None:
-    migrate(live, wide, partitions)
+    migrate(live, wide, 6)
     live.run("replay", "--topic", wide, "--into", empty_database, "--policies-from", database)
     live.run("compare", database, empty_database, "--ignore-positions")
     live.run("compare", database, empty_database, expect=1)
@@ -227,10 +226,10 @@ def test_a_source_that_grows_meanwhile_is_noticed(
     log = tmp_path / "log"
     with live.running("topic", "migrate", "--to", wide, "--partitions", "8", log=log) as process:
         wait_until(lambda: wide in kafka.admin(kafka_servers).list_topics(timeout=10).topics, "the copy")
-        produce(kafka_servers, topic, made(7, seed=5))
+        produce(kafka_servers, topic, made(1, seed=5))
         assert process.wait(60) == 3
-    assert f"7 records came into {topic} since the copy began; stop its publishers" in log.read_text()
-    assert migrate(live, wide, 8, "--replace")["records"] == 22_015
+    assert f"1 records came into {topic} since the copy began; stop its publishers" in log.read_text()
+    assert migrate(live, wide, 8, "--replace")["records"] == 22_009
 
 
 def numbered(session_id: str, number: int) -> tuple[bytes | None, bytes | None, list[tuple[str, str | bytes | None]]]:

@@ -39,11 +39,11 @@ def restore(config: ConsumeConfig, rebuilder: Rebuilder, partitions: list[int], 
             rebuilder.write_states(rows)
 
 
-def _missing(config: ConsumeConfig, partition: int) -> Iterator[tuple[int, int]]:
-    """Offset and seq of what is missing, in log order, never all in memory."""
+def missing(database: str, partition: int) -> Iterator[tuple[int, int]]:
+    """Offset and seq of the live states of a partition that have no row, in log order, never all in memory."""
     with (
-        translated(config.database),
-        connect(config.database, application="milepost-replay") as connection,
+        translated(database),
+        connect(database, application="milepost-replay") as connection,
         connection.transaction(),
         connection.cursor("missing") as cursor,
     ):
@@ -53,8 +53,8 @@ def _missing(config: ConsumeConfig, partition: int) -> Iterator[tuple[int, int]]
 
 
 def _found(config: ConsumeConfig, partition: int, stop: Callable[[], bool]) -> Iterator[HistoryRow]:
-    missing = _missing(config, partition)
-    wanted = next(missing, None)
+    lacking = missing(config.database, partition)
+    wanted = next(lacking, None)
     if wanted is None:
         return
     last = _last_offset(config, partition)
@@ -64,8 +64,8 @@ def _found(config: ConsumeConfig, partition: int, stop: Callable[[], bool]) -> I
             messages, _ = scan.read(_READ_AT_ONCE, _WAIT_SECONDS)
             for message in messages:
                 if wanted is not None and message.offset() == wanted[0]:
-                    yield _row(from_message(message), wanted[1])
-                    wanted = next(missing, None)
+                    yield row_of(from_message(message), wanted[1])
+                    wanted = next(lacking, None)
     finally:
         scan.close()
     if wanted is not None and not stop():
@@ -80,7 +80,8 @@ def _last_offset(config: ConsumeConfig, partition: int) -> int:
     return rows[0][1]
 
 
-def _row(record: LogRecord, seq: int) -> HistoryRow:
+def row_of(record: LogRecord, seq: int) -> HistoryRow:
+    """What writes the state of a record as a live checkpoint."""
     if record.event is None:
         raise WrongLog(f"expected the event of seq {seq} at offset {record.offset}, found no event: {record.fault}")
     return HistoryRow(record, record.event, seq, Outcome.APPLIED, b"")

@@ -65,7 +65,7 @@ class Log(Trail):
     def sync(self, segment: Segment) -> None:
         """Wait until the disk has what was appended to the segment. Raises `OSError`."""
         try:
-            os.fdatasync(segment.fd)
+            getattr(os, "fdatasync", os.fsync)(segment.fd)  # not every system has the cheaper one
         except OSError as error:
             if error.errno != errno.EBADF:  # it was delivered and removed meanwhile
                 raise
