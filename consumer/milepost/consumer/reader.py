@@ -37,9 +37,9 @@ SETTINGS: Final[Mapping[str, str | int | bool]] = {
     "fetch.message.max.bytes": 8_192,
     "fetch.max.bytes": 8_192,
     "message.max.bytes": 1_000,  # fetch.max.bytes is never below it
-    "receive.message.max.bytes": 67_108_864,
+    # also the most that a compressed batch may unfold to, though from a third of it on that is luck
+    "receive.message.max.bytes": 268_435_456,
 }
-
 
 _STEP: Final = 4
 """How many records are taken from librdkafka at once: each may have 17 MiB."""
@@ -182,7 +182,8 @@ class LogReader:
 def position_error(error: KafkaError, topic: str, partition: int | None, position: int | None) -> None:
     """What an error in place of a record means; what librdkafka mends by itself is only logged.
 
-    Raises `WrongLog` when the log does not hold the position, `KafkaUnavailable` when librdkafka has given up.
+    Raises `WrongLog` when the log does not hold the position, or what stands there can't be unpacked; `KafkaUnavailable` when
+    librdkafka has given up.
     """
     code = error.code()
     if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):  # noqa: SLF001
@@ -193,6 +194,12 @@ def position_error(error: KafkaError, topic: str, partition: int | None, positio
         )
     if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):  # noqa: SLF001
         raise WrongLog(f"the topic {topic} is gone; the view was left as it is")
+    if code in (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG):  # noqa: SLF001
+        # librdkafka would fetch it again and again; going past it would lose records
+        raise WrongLog(
+            f"the batch at or after offset {position} of partition {partition} of {topic} can't be unpacked ({error.str()}): "
+            f"it is broken, or holds more than {SETTINGS['receive.message.max.bytes']} bytes; nothing was skipped"
+        )
     if error.fatal():
         raise KafkaUnavailable(f"Kafka ended the connection for good: {error.str()}")
     logger.info("kafka: partition %s: %s", partition, error.str())
