@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from milepost.producer import testing
-from milepost.producer.partitioning import murmur2
+from milepost.schemas.partitioning import murmur2
 from milepost.producer.testing import MemoryPublisher
 from milepost.schemas import DeliveryFailed
 from tests.producer.helpers import created, steps, wait_until

@@ -14,8 +14,8 @@ import pytest
 
 from milepost.consumer import kafka
 from milepost.consumer.log import create_topic
-from milepost.producer.partitioning import partition_of
 from milepost.schemas import CheckpointCreated, Event, SessionDeleted, encode
+from milepost.schemas.partitioning import partition_of
 from tests.fixtures.commands import Milepost, stop, wait_until
 from tests.fixtures.publishing import produce, produce_raw
 from tests.fixtures.raw_kafka import RawRecord, produce_bytes

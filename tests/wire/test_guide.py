@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from msgspec.structs import replace
 
-from milepost.producer.partitioning import murmur2
+from milepost.schemas.partitioning import murmur2
 from milepost.schemas import CheckpointCreated, Event, InvalidRecord, Kind, Reason, SessionDeleted, decode, encode
 from milepost.schemas.published import json_schema
 from milepost.schemas.wire import KNOWN_ATTRIBUTES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from psycopg.rows import TupleRow
 
 from milepost.schemas import DatabaseUnavailable, InvalidSetting, MilepostError, WrongView
 
+logger = logging.getLogger(__name__)
+
 Connection = psycopg.Connection[TupleRow]
 
 MINIMUM_SERVER: Final = 15_00_00
@@ -21,6 +24,10 @@ CONNECT_TIMEOUT_SECONDS: Final = 10
 # what a retry of the same thing may mend: connection, resources, operator, locks, read-only server
 _PASSING: Final = ("08", "53", "57", "58", "40", "55", "25")
 # the schema or the privileges are not what this version needs
+WRITER_NEEDS: Final = (
+    "row-level security lets COPY pass for the owner of the tables alone, and for roles with BYPASSRLS; as a superuser: "
+    "alter role milepost_writer bypassrls"
+)
 _NO_DATABASE: Final = re.compile(r'database "[^"]*" does not exist')
 _SCHEMA: Final = ("42", "3F")
 
@@ -35,13 +42,21 @@ def connect(database: str, *, autocommit: bool = True, application: str = "milep
         parameters = parse(database)
         parameters.setdefault("connect_timeout", str(CONNECT_TIMEOUT_SECONDS))
         parameters.setdefault("application_name", application)
+        # with any other encoding the server would transcode what COPY brings, states too
+        parameters["client_encoding"] = "UTF8"
         connection = psycopg.connect(conninfo.make_conninfo(**parameters), autocommit=autocommit)
+        connection.add_notice_handler(_log_warning)
     try:
         _check_server(connection)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _log_warning(notice: psycopg.errors.Diagnostic) -> None:
+    if notice.severity_nonlocalized == "WARNING":
+        logger.warning("Postgres: %s", notice.message_primary)
 
 
 def _check_server(connection: Connection) -> None:
@@ -64,7 +79,15 @@ def parse(database: str) -> dict[str, str]:
         raise InvalidSetting(
             "database: expected a Postgres conninfo such as postgresql://user@host:5432/milepost, found something else"
         ) from None
-    return {name: str(value) for name, value in found.items() if value is not None}
+    parameters = {name: str(value) for name, value in found.items() if value is not None}
+    if "@" in parameters.get("host", ""):
+        raise InvalidSetting(
+            "database: the password or the user holds an @, which splits the conninfo there: write it as %40"
+        )
+    for name in ("port", "connect_timeout"):
+        if not all(part.isdecimal() for part in parameters.get(name, "0").split(",") if part):
+            raise InvalidSetting(f"database: {name}: expected a number, found {parameters[name]!r}")
+    return parameters
 
 
 def shown(database: str) -> str:
@@ -94,7 +117,12 @@ def translate(error: psycopg.Error, database: str) -> MilepostError:
     where = shown(database)
     text = " ".join(str(error).split())
     if state == "42501":
-        return WrongView(f"the role may not do this in {where} ({text}); grant it milepost_writer or milepost_reader")
+        return WrongView(
+            f"the role lacks a privilege in {where} ({text}): setup needs the owner of the schema, consuming needs "
+            "milepost_writer and reading needs milepost_reader, granted with inherit"
+        )
+    if state == "0A000" and "row-level security" in text:
+        return WrongView(f"the role may not write in {where} ({text}): {WRITER_NEEDS}")
     if state in ("42P01", "3F000"):
         return WrongView(f"expected the schema milepost in {where}, found none ({text}); run: milepost setup")
     # a refused connection has no SQLSTATE, only the server's text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from milepost.schemas import InvalidSetting, KafkaUnavailable
 logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS: Final = 10.0
+_SILENCE_SECONDS: Final = 60.0
+_silent_until: dict[int, float] = {}
 _SERVER: Final = re.compile(r"(?:[A-Za-z_]+://)?(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 _Result = TypeVar("_Result")
 
@@ -37,8 +40,13 @@ def admin(bootstrap_servers: str) -> AdminClient:
 
 
 def log_error(error: KafkaError) -> None:
-    """What librdkafka reports beside the calls: it retries by itself, so it is for the log alone."""
-    logger.info("kafka: %s", error.str())
+    """What librdkafka reports beside the calls: it retries by itself, so it is for the log alone, once a minute of a kind."""
+    now = time.monotonic()
+    if now >= _silent_until.get(error.code(), 0.0):
+        _silent_until[error.code()] = now + _SILENCE_SECONDS
+        logger.info("kafka: %s", error.str())
+    else:
+        logger.debug("kafka: %s", error.str())
 
 
 @contextmanager

@@ -29,6 +29,7 @@ def own_conninfo(database: str) -> str:
     parameters = parse(database)
     parameters.setdefault("connect_timeout", str(CONNECT_TIMEOUT_SECONDS))
     parameters.setdefault("application_name", "milepost-store")
+    parameters["client_encoding"] = "UTF8"
     return conninfo.make_conninfo(**parameters)
 
 

@@ -37,6 +37,14 @@ class LogIdentity(msgspec.Struct, frozen=True):
 
 def identify(client: AdminClient, servers: str, topic: str) -> LogIdentity:
     """The identity of a topic. Raises `WrongLog` when there is no such topic, `KafkaUnavailable` when nobody answers."""
+    found = find(client, servers, topic)
+    if found is None:
+        raise WrongLog(f"expected the topic {topic} in Kafka at {servers}, found none; run: milepost setup")
+    return found
+
+
+def find(client: AdminClient, servers: str, topic: str) -> LogIdentity | None:
+    """The identity of a topic, or None when there is no such topic. Raises `KafkaUnavailable` when nobody answers."""
     with translated(servers):
         cluster = client.describe_cluster(request_timeout=ANSWER_SECONDS).result(ANSWER_SECONDS)
         try:
@@ -44,9 +52,7 @@ def identify(client: AdminClient, servers: str, topic: str) -> LogIdentity:
         except KafkaException as error:
             if not is_unknown_topic(error):
                 raise
-            raise WrongLog(
-                f"expected the topic {topic} in Kafka at {servers}, found none; run: milepost setup"
-            ) from None
+            return None
     return LogIdentity(str(cluster.cluster_id), topic, str(found.topic_id), len(found.partitions))
 
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
 import msgspec
 import psycopg
 
 from milepost.consumer import queries
-from milepost.consumer.database import Connection, connect, translate
+from milepost.consumer.database import WRITER_NEEDS, Connection, connect, scalar, translate
 from milepost.consumer.heads import Head, HeadCache, SessionKey
 from milepost.consumer.lookup import load_heads, load_known, load_policies
 from milepost.consumer.plan import Plan, Stand, moves_of
@@ -23,7 +23,7 @@ from milepost.consumer.retention import Policies
 from milepost.consumer.rules import Outcome
 from milepost.consumer.sweep import Sweep
 from milepost.consumer.write import RefusedRowError, refusals, write_plan
-from milepost.schemas import Fenced, InvalidRecord, MilepostError, Reason
+from milepost.schemas import Fenced, InvalidRecord, MilepostError, Reason, WrongView
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +35,8 @@ _WRITER_SETTINGS: Final = {
     # a bitmap scan leaves dead index entries unmarked, and each prune would walk them again (docs/performance.md)
     "enable_bitmapscan": "off",
     "jit": "off",
+    # a lock that somebody holds for long is waited for in the loop, where a stop is heard
+    "lock_timeout": "10s",
 }
 _LINES_TRUSTED: Final = 4
 """How many refused rows of a batch are found by Postgres' own line number before the batch is searched instead."""
@@ -83,7 +85,8 @@ class Materializer:
         """The connection, made anew when the last one is gone. It acts as `milepost_writer` where it may."""
         if self._connection is None or self._connection.closed:
             self._connection = connect(self._database, application="milepost-consumer")
-            become_writer(self._connection)
+            with self._translated():
+                become_writer(self._connection)
         return self._connection
 
     def take(self, partitions: Iterable[int]) -> dict[int, int]:
@@ -286,11 +289,16 @@ def _applied(plan: Plan) -> Applied:
 
 
 def become_writer(connection: Connection) -> None:
-    """Act with the writer's privileges alone: it cannot update or delete history."""
-    may = connection.execute(
-        "select pg_has_role(current_user, oid, 'member') from pg_roles where rolname = 'milepost_writer' and rolbypassrls"
-    ).fetchone()
-    if may is not None and may[0]:
-        connection.execute("set role milepost_writer")
+    """Act with the writer's privileges alone, where the login may: it cannot update or delete history.
+
+    Raises `WrongView` when row-level security would refuse our COPY.
+    """
+    writer = connection.execute("select rolbypassrls from pg_roles where rolname = 'milepost_writer'").fetchone()
+    if writer is not None and writer[0]:
+        # no member, or one that may not take the role on (WITH SET FALSE, from Postgres 16 on)
+        with suppress(psycopg.errors.InsufficientPrivilege):
+            connection.execute("set role milepost_writer")
     for name, value in _WRITER_SETTINGS.items():
         connection.execute("select set_config(%s, %s, false)", [name, value])
+    if scalar(connection, "select row_security_active('milepost.history')"):
+        raise WrongView(f"expected a role that may write every tenant's rows, found another: {WRITER_NEEDS}")

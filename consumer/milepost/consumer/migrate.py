@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from hashlib import sha256
 from importlib.resources import files
@@ -9,8 +10,10 @@ from typing import Final
 
 import msgspec
 
-from milepost.consumer.database import Connection, has_schema
+from milepost.consumer.database import WRITER_NEEDS, Connection, has_schema, scalar
 from milepost.schemas import WrongView
+
+logger = logging.getLogger(__name__)
 
 # any constant will do, as long as nobody else takes it: "milepost" in ASCII
 LOCK: Final = int.from_bytes(b"milepost", "big") >> 1
@@ -49,7 +52,7 @@ def apply(connection: Connection, migrations: list[Migration] | None = None) -> 
     with connection.transaction():
         connection.execute("select pg_advisory_xact_lock(%s)", [LOCK])
         if not has_schema(connection):
-            _run(connection, files("milepost.consumer").joinpath("sql", "ledger.sql").read_text(encoding="utf-8"))
+            _run(connection, _sql("ledger.sql"))
         missing = pending(connection, wanted)
         for migration in missing:
             _run(connection, migration.sql)
@@ -57,7 +60,29 @@ def apply(connection: Connection, migrations: list[Migration] | None = None) -> 
                 "insert into milepost.migrations (number, name, sha256) values (%s, %s, %s)",
                 [migration.number, migration.name, migration.digest],
             )
+        _complete_roles(connection)
     return missing
+
+
+def _complete_roles(connection: Connection) -> None:
+    """Roles may have come since the migration, by somebody who may make them. Grants lock tables, so only when they lack."""
+    missing = "select count(*) < 2 from pg_roles where rolname in ('milepost_writer', 'milepost_reader')"
+    if scalar(connection, missing) is True:
+        _run(connection, _sql("schema", "10_roles.sql"))
+    lacking = (
+        "select pg_has_role(current_user, relowner, 'usage') and exists (select from pg_roles r "
+        "where rolname in ('milepost_writer', 'milepost_reader') and not has_schema_privilege(r.oid, 'milepost', 'usage')) "
+        "from pg_class where oid = 'milepost.history'::regclass"
+    )
+    if scalar(connection, lacking) is True:
+        _run(connection, _sql("schema", "11_privileges.sql"))
+    bypass = "select rolbypassrls from pg_roles where rolname = 'milepost_writer'"
+    if scalar(connection, bypass) is False:
+        logger.warning("the role milepost_writer cannot write: %s", WRITER_NEEDS)
+
+
+def _sql(*path: str) -> str:
+    return files("milepost.consumer").joinpath("sql", *path).read_text(encoding="utf-8")
 
 
 def pending(connection: Connection, wanted: list[Migration]) -> list[Migration]:

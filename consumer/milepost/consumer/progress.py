@@ -13,7 +13,7 @@ def caught_up(connection: Connection, until: Mapping[int, int]) -> bool:
     """Whether the view, by whatever process, has all records below these offsets and is measured by today's policies."""
     try:
         rows = connection.execute(
-            "select partition, next_offset, retention_version = (select last_value from milepost.retention_version) "
+            "select partition, next_offset, retention_version = (select version from milepost.retention_version) "
             "from milepost.partitions"
         ).fetchall()
     except psycopg.Error as error:

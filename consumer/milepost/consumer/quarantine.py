@@ -52,12 +52,12 @@ class QuarantinedRecord(msgspec.Struct, frozen=True):
     headers: Headers
     value: bytes | None
 
-    def decoded(self) -> LogRecord:
-        """The record as this version reads it: with its event, or with the fault that it has now."""
+    def decoded(self, partitions: int) -> LogRecord:
+        """The record as this version reads it, of a log with so many partitions: with its event, or with the fault it has now."""
         entry = self.entry
-        make = from_parts if is_readable(self.headers) else unreadable
         log_time = (entry.log_time - to_datetime(0)) // _MICROSECOND
-        return make(entry.position.partition, entry.position.offset, log_time, entry.key, self.value, self.headers)
+        record = (entry.position.partition, entry.position.offset, log_time, entry.key, self.value, self.headers)
+        return from_parts(*record, partitions) if is_readable(self.headers) else unreadable(*record)
 
 
 _MICROSECOND: Final = to_datetime(1) - to_datetime(0)

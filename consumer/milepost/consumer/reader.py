@@ -6,6 +6,7 @@ The group's own offsets are never read; they are committed so that lag tools sho
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -19,6 +20,7 @@ from milepost.schemas import KafkaUnavailable, WrongLog
 logger = logging.getLogger(__name__)
 
 _COMMIT_SECONDS: Final = 5.0
+_LEAVE_SECONDS: Final = 5.0
 SETTINGS: Final[Mapping[str, str | int | bool]] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -122,16 +124,16 @@ class LogReader:
         self._uncommitted.clear()
         self._last_commit = time.monotonic()
         try:
-            if offsets and now:
-                self._consumer.commit(offsets=offsets, asynchronous=False)
-            elif offsets:
+            if offsets:
                 self._consumer.commit(offsets=offsets, asynchronous=True)
         except KafkaException as error:
             logger.debug("the group's offsets were not committed: %s", kafka.reason(error))
 
     def close(self) -> None:
-        """Leave the group."""
-        self._consumer.close()
+        """Leave the group. A broker that does not answer holds nobody up for long: it will find out by itself."""
+        leaving = threading.Thread(target=self._consumer.close, name="milepost-leave", daemon=True)
+        leaving.start()
+        leaving.join(_LEAVE_SECONDS)
 
     def _more(self, limit: int, size: int, largest: int) -> list[Message]:
         """What has arrived already: consume() would wait for all that it is asked for with any timeout but zero."""
@@ -191,6 +193,11 @@ def position_error(error: KafkaError, topic: str, partition: int | None, positio
             f"the view stands at offset {position} of partition {partition} of {topic}, and the log does not "
             f"hold it ({error.str()}): it was truncated or created again; "
             "rebuild the view in an empty database with: milepost replay"
+        )
+    if code in (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG):  # noqa: SLF001
+        raise WrongLog(
+            f"the records at offset {position} of partition {partition} of {topic} cannot be read ({error.str()}): "
+            "nothing behind them is applied, lest they be lost; read them with another client, and see who sent them"
         )
     if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):  # noqa: SLF001
         raise WrongLog(f"the topic {topic} is gone; the view was left as it is")

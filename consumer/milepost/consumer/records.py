@@ -8,6 +8,7 @@ import msgspec
 
 from milepost.consumer.headers import read_headers
 from milepost.schemas import Envelope, InvalidRecord, Reason, decode
+from milepost.schemas.partitioning import partition_of
 from milepost.schemas.wire import Headers
 
 
@@ -42,21 +43,44 @@ class LogRecord(msgspec.Struct, gc=False):
 
 
 def from_parts(
-    partition: int, offset: int, log_time: int, key: bytes | None, value: bytes | None, headers: Headers | None
+    partition: int,
+    offset: int,
+    log_time: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Headers | None,
+    partitions: int | None = None,
 ) -> LogRecord:
-    """A record from what the log holds of it; `log_time` in microseconds."""
+    """A record from what the log holds of it; `log_time` in microseconds.
+
+    Of `partitions`, how many the log has, it must lie in the one that its key goes to; None asks nothing of where it lies.
+    """
     try:
-        return LogRecord(partition, offset, log_time, key, value, headers or (), decode(key, value, headers))
+        event = decode(key, value, headers)
+        if partitions is not None and key is not None:
+            _check_partition(key, partition, partitions)
     except InvalidRecord as fault:
         return LogRecord(partition, offset, log_time, key, value, headers or (), None, fault)
+    return LogRecord(partition, offset, log_time, key, value, headers or (), event)
 
 
-def from_message(message: Message) -> LogRecord:
-    """A record from a Kafka message without error."""
+def from_message(message: Message, partitions: int | None) -> LogRecord:
+    """A record from a Kafka message without error; `partitions` as for `from_parts`."""
     partition, offset, log_time = message.partition(), message.offset(), message.timestamp()[1] * 1_000
     headers, readable = read_headers(message)
-    make = from_parts if readable else unreadable
-    return make(partition, offset, log_time, message.key(), message.value(), headers)  # type: ignore[arg-type]
+    if not readable:
+        return unreadable(partition, offset, log_time, message.key(), message.value(), headers)  # type: ignore[arg-type]
+    return from_parts(partition, offset, log_time, message.key(), message.value(), headers, partitions)  # type: ignore[arg-type]
+
+
+def _check_partition(key: bytes, partition: int, partitions: int) -> None:
+    """Two consumers would write one session, if its events lay in two partitions."""
+    if (expected := partition_of(key, partitions)) != partition:
+        raise InvalidRecord(
+            Reason.WRONG_PARTITION,
+            f"expected the record in partition {expected} of {partitions}, where its key goes by murmur2, found it in "
+            f"{partition}: set the publisher's partitioner to murmur2_random",
+        )
 
 
 def unreadable(

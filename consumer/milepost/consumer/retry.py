@@ -14,7 +14,7 @@ import msgspec
 
 from milepost.consumer import queries
 from milepost.consumer.chain import START
-from milepost.consumer.database import Connection
+from milepost.consumer.database import Connection, scalar
 from milepost.consumer.heads import HeadCache
 from milepost.consumer.lookup import load_heads, load_known, load_policies
 from milepost.consumer.numbers import number_in_headers, numbered
@@ -61,6 +61,7 @@ class Retry:
         self._connection = connection
         self._statements = queries.load("quarantine")
         self._invalid: set[tuple[int, int]] = set()
+        self._partitions = int(str(scalar(connection, self._statements["partitions"])))
 
     def run(self, positions: Iterable[Position]) -> Iterator[RetryResult]:
         """Retry records in log order, each once; what became of each is there when its transaction has ended."""
@@ -79,7 +80,7 @@ class Retry:
         position = found.entry.position
         if found.entry.status == "retried":
             return RetryResult(position, Retried.ALREADY, f"retried before: {found.entry.note}")
-        record = found.decoded()
+        record = found.decoded(self._partitions)
         if record.event is None:
             return self._still_refused(position, record.fault)
         if (obstacle := self._obstacle(record, record.event)) is not None:
@@ -124,7 +125,7 @@ class Retry:
         if (partition, offset) in self._invalid:
             return False
         found = find(self._connection, None, partition, offset)
-        if found is not None and found.decoded().event is not None:
+        if found is not None and found.decoded(self._partitions).event is not None:
             # what Postgres refused once it would refuse in a replay
             return found.entry.reason != Reason.REFUSED_BY_POSTGRES
         self._invalid.add((partition, offset))

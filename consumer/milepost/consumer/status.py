@@ -76,7 +76,7 @@ def read_status(servers: str, topic: str, database: str) -> Status:
         compare(bound, found)
         # positions before ends: the lag is never shown as less than nothing
         partitions = connection.execute(
-            "select partition, next_offset, log_time from milepost.partitions order by partition"
+            "select partition, next_offset, log_time from milepost.partitions order by partition", binary=True
         ).fetchall()
         totals = _totals(connection)
         missing = scalar(connection, queries.load("gaps")["missing"])

@@ -88,7 +88,9 @@ class Worker:
                 self._materializer.sweep()
             seconds = 0 if self._materializer.is_sweeping else _WAIT_SECONDS
             chunk = self._reader.read(self._config.batch_events, self._config.batch_bytes, seconds)
-            for batch in batches([from_message(message) for message in chunk.messages], self._config.batch_bytes):
+            for batch in batches(
+                [from_message(message, self._log.partitions) for message in chunk.messages], self._config.batch_bytes
+            ):
                 self._report.applied += self._materializer.apply(batch)
                 self._report.batches += 1
             if chunk.skips:

@@ -16,9 +16,9 @@ from milepost.producer.config import DEFAULT_QUEUE_BYTES, DEFAULT_SOURCE, Value
 from milepost.producer.delivery.carrier import Carrier
 from milepost.producer.delivery.outbox import Outbox
 from milepost.producer.delivery.parcel import Parcel
-from milepost.producer.partitioning import partition_of
 from milepost.producer.spool.settings import Spool
 from milepost.schemas import DEFAULT_TOPIC, DeliveryFailed, Position
+from milepost.schemas.partitioning import partition_of
 from milepost.schemas.wire import DEFAULT_PARTITIONS, Headers
 
 __all__ = ["MemoryPublisher", "MemoryRecord"]

@@ -31,6 +31,8 @@ class Reason(StrEnum):
     """An attribute's value breaks its rule."""
     KEY_MISMATCH = "key_mismatch"
     """The record's key is not `tenant/session`: it may lie in another session's partition."""
+    WRONG_PARTITION = "wrong_partition"
+    """The record lies in another partition than its key goes to: its session's order would be nobody's."""
     WRONG_CONTENT_TYPE = "wrong_content_type"
     """The state is not declared as JSON."""
     MISSING_STATE = "missing_state"

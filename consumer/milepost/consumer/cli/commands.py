@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import logging
-import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -61,7 +61,11 @@ for module in (
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit status. No failure that is known shows a traceback."""
+    """Run one command and return its exit status. No failure shows a traceback, unless asked for with -vv."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # names may hold what the locale cannot show
+            stream.reconfigure(errors="backslashreplace")
     try:
         result = milepost.main(args=list(arguments), prog_name="milepost", standalone_mode=False)
     except click.exceptions.Abort:
@@ -69,17 +73,18 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
+    except (InvalidEvent, InvalidSetting) as error:
+        return _failed(error, 2)
+    except CorruptState as error:
+        return _failed(error, 1)
     except MilepostError as error:
-        return _failed(error)
-    except BrokenPipeError:
-        # whoever read our output has gone; Python must not try to flush it once more
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _failed(error, 3)
+    except Exception as error:
+        logging.getLogger(__name__).debug("unexpected", exc_info=error)
+        return _failed(f"{type(error).__name__}: {error} (-vv shows where)", 3)
     return result if isinstance(result, int) else 0
 
 
-def _failed(error: MilepostError) -> int:
-    click.echo(f"milepost: {' '.join(str(error).split())}", err=True)
-    if isinstance(error, InvalidEvent | InvalidSetting):
-        return 2
-    return 1 if isinstance(error, CorruptState) else 3
+def _failed(what: object, status: int) -> int:
+    click.echo(f"milepost: {' '.join(str(what).split())}", err=True)
+    return status

@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
 from milepost.consumer.cli.options import OrderedGroup, json_option
-from milepost.consumer.cli.output import print_facts, print_json
+from milepost.consumer.cli.output import CouldNotError, print_facts, print_json
 
 if TYPE_CHECKING:
     from milepost.embedded import ServerStatus, Stack, StackStatus
@@ -27,16 +27,6 @@ dir_option = click.option(
     show_default=True,
     help="Where data, logs and state of the servers live.",
 )
-
-
-class CouldNotError(click.ClickException):
-    """Could not do it; exit status 3."""
-
-    exit_code = 3
-
-    def show(self, file: Any = None) -> None:
-        """One line on standard error."""
-        click.echo(f"milepost: {self.format_message()}", err=True, file=file)
 
 
 @click.group("embedded", cls=OrderedGroup)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 from uuid import UUID
@@ -62,3 +63,14 @@ def a_label(value: str) -> tuple[str, str]:
     if not equals or not key:
         raise click.BadParameter(f"expected KEY=VALUE, found {value!r}")
     return key, text
+
+
+def some_seconds(value: str) -> float:
+    """A time in seconds, above nothing and at most a day, or a usage error."""
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= 86_400:
+        raise click.BadParameter(f"expected seconds, above 0 and at most 86400, found {value!r}")
+    return seconds

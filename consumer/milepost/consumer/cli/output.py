@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any, BinaryIO
 
 import click
 import msgspec
@@ -13,6 +16,16 @@ from rich.table import Table
 from rich.text import Text
 
 from milepost.schemas import Position
+
+
+class CouldNotError(click.ClickException):
+    """Could not do it; exit status 3."""
+
+    exit_code = 3
+
+    def show(self, file: Any = None) -> None:
+        """One line on standard error."""
+        click.echo(f"milepost: {self.format_message()}", err=True, file=file)
 
 
 def document(value: object) -> bytes:
@@ -49,19 +62,32 @@ def print_json(value: object) -> None:
 
 def print_array(values: Iterable[object]) -> None:
     """Write a JSON array element by element, a line each: it never stands whole in memory."""
-    stream = sys.stdout.buffer
-    separator = b"["
-    for value in values:
-        stream.write(separator + document(value))
-        separator = b",\n"
-    stream.write(b"[]\n" if separator == b"[" else b"]\n")
-    stream.flush()
+    with _reader_may_leave() as stream:
+        separator = b"["
+        for value in values:
+            stream.write(separator + document(value))
+            separator = b",\n"
+        stream.write(b"[]\n" if separator == b"[" else b"]\n")
 
 
 def write(content: bytes) -> None:
     """Write bytes to standard output as they are."""
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()
+    with _reader_may_leave() as stream:
+        stream.write(content)
+
+
+@contextmanager
+def _reader_may_leave() -> Iterator[BinaryIO]:
+    """Standard output as bytes. Whoever reads it may have had enough, as head does: that is no failure."""
+    try:
+        if sys.stdout is None:
+            raise CouldNotError("standard output is closed")
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # Python must not try to flush it once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise click.exceptions.Exit(0) from None
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
@@ -74,7 +100,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
         return
     # what is piped away is never cut to the width of a terminal
     console = Console() if sys.stdout.isatty() else Console(width=100_000)
-    console.print(table)
+    with console.capture() as captured:
+        console.print(table)
+    write(captured.get().encode(sys.stdout.encoding, "backslashreplace"))
 
 
 def print_facts(facts: Iterable[tuple[str, object]]) -> None:
@@ -90,7 +118,7 @@ def shown(value: object) -> str:
     if value is None:
         return "-"
     if isinstance(value, datetime):
-        return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%fZ")
+        return value.astimezone(UTC).isoformat(" ", "microseconds").replace("+00:00", "Z")
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, bool):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Any, BinaryIO, Final
 from uuid import UUID
 
 import click
 
-from milepost.consumer.cli.options import a_label, a_uuid, json_option, log_options
-from milepost.consumer.cli.output import print_facts, print_json
+from milepost.consumer.cli.options import a_label, a_uuid, json_option, log_options, some_seconds
+from milepost.consumer.cli.output import CouldNotError, print_facts, print_json
+from milepost.consumer.kafka import admin
+from milepost.consumer.log import identify
 from milepost.producer import CheckpointPublisher
-from milepost.schemas import CheckpointCreated, DeliveryFailed, SessionDeleted
+from milepost.schemas import CheckpointCreated, DeliveryFailed, KafkaUnavailable, SessionDeleted
 from milepost.schemas.events import Event
 from milepost.schemas.json_text import MAX_STATE_BYTES
 
@@ -21,7 +24,7 @@ timeout_option = click.option(
     "--timeout",
     default=30.0,
     show_default=True,
-    type=click.FloatRange(0.1),
+    type=some_seconds,
     metavar="SECONDS",
     help="How long to wait for Kafka.",
 )
@@ -50,7 +53,10 @@ def publish(
 ) -> None:
     """Publish a checkpoint and print its receipt. The state's bytes are sent as they are."""
     # one byte more than is allowed tells a state that is too large from one that fits
-    content = state.read(MAX_STATE_BYTES + 1)
+    try:
+        content = state.read(MAX_STATE_BYTES + 1)
+    except OSError as error:
+        raise CouldNotError(f"the state could not be read from {state.name}: {error.strerror}") from error
     known = {name: value for name, value in fields.items() if value is not None and name != "labels"}
     event = CheckpointCreated(
         tenant_id=tenant, session_id=session, state=content, labels=dict(fields["labels"]), **known
@@ -79,6 +85,9 @@ def _send(event: Event, kafka: str, topic: str, timeout: float, as_json: bool) -
             position = receipt.result(timeout)
         except TimeoutError:
             publisher.close(timeout=0)
+            # the commonest reason, and one with a remedy
+            with suppress(KafkaUnavailable):
+                identify(admin(kafka), kafka, topic)
             raise DeliveryFailed(
                 receipt.event_id, "timeout", f"Kafka at {kafka} did not take it into {topic} within {timeout:g} seconds"
             ) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import click
+from click.core import ParameterSource
 
 from milepost.consumer.cli.options import json_option, log_and_view_options
 from milepost.consumer.cli.output import print_facts, print_json
@@ -33,7 +34,10 @@ def setup(
 
     Partitions are the unit of scale and cannot be added later: a session's next event would lie elsewhere than its last.
     """
+    asked = click.get_current_context().get_parameter_source("partitions")
     report = set_up(kafka, topic, database, partitions=partitions, replication_factor=replication_factor, newest=retain)
+    if report.log.partitions != partitions and asked is not ParameterSource.DEFAULT:
+        click.echo(f"milepost: the topic has {report.log.partitions} partitions, which cannot be changed", err=True)
     if as_json:
         print_json(report)
         return

@@ -64,7 +64,7 @@ def _found(config: ConsumeConfig, partition: int, stop: Callable[[], bool]) -> I
             messages, _ = scan.read(_READ_AT_ONCE, _WAIT_SECONDS)
             for message in messages:
                 if wanted is not None and message.offset() == wanted[0]:
-                    yield row_of(from_message(message), wanted[1])
+                    yield row_of(from_message(message, None), wanted[1])
                     wanted = next(lacking, None)
     finally:
         scan.close()

@@ -78,7 +78,7 @@ def _shares(request: ReplayRequest, state: ReplayState, first: Mapping[int, int]
     if request.tenant_id is not None:
         key = f"{request.tenant_id}/{request.session_id or ''}".encode()
     return [
-        Share(config, end, resumed, {p: first[p] for p in end if first[p]}, key)
+        Share(config, end, len(first), resumed, {p: first[p] for p in end if first[p]}, key)
         for end in _shared_out(state.until, request.processes)
     ]
 

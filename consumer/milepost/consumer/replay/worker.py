@@ -29,6 +29,8 @@ class Share(msgspec.Struct, frozen=True):
     config: ConsumeConfig
     end: Mapping[int, int]
     """Its partitions, and where each ends."""
+    partitions: int
+    """How many the log has."""
     is_resumed: bool
     begin: Mapping[int, int] = msgspec.field(default_factory=dict)
     """Where partitions begin that lost their beginning."""
@@ -99,7 +101,9 @@ class ReplayWorker:
                 if self._stop():
                     return False
                 messages, reached = scan.read(config.batch_events, _WAIT_SECONDS)
-                wanted = [from_message(message) for message in messages if self._share.wants(message)]
+                wanted = [
+                    from_message(message, self._share.partitions) for message in messages if self._share.wants(message)
+                ]
                 for batch in batches(wanted, config.batch_bytes):
                     self._progress.applied += self._rebuilder.apply(batch)
                     self._progress.events += len(batch)

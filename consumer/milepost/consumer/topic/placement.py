@@ -7,7 +7,7 @@ from typing import Final
 
 from confluent_kafka import Message
 
-from milepost.producer.partitioning import partition_of
+from milepost.schemas.partitioning import partition_of
 
 _REMEMBERED: Final = 100_000
 

@@ -108,6 +108,10 @@ create table milepost.checkpoints (
     partition         integer     not null,
     "offset"          bigint      not null,
     state             json        not null,
+    -- two hashes stand for the id in its index: with 512 characters it could exceed what a B-tree entry holds (2,704 bytes).
+    -- Columns and no expressions: under row-level security an index on a function that is not leakproof goes unused
+    id_hash_0         bigint      not null generated always as (hashtextextended(checkpoint_id, 0)) stored,
+    id_hash_1         bigint      not null generated always as (hashtextextended(checkpoint_id, 1)) stored,
     primary key (tenant_id, session_id, seq)
 ) with (
     -- a state below 8 kB stays in the row: a quarter faster to write than out of line, and read without a second lookup
@@ -129,9 +133,7 @@ exception when feature_not_supported then
 end
 $$;
 
--- two hashes stand for the id: with its 512 characters it could exceed what a B-tree entry holds (2,704 bytes)
-create unique index checkpoints_by_id on milepost.checkpoints
-    (tenant_id, session_id, hashtextextended(checkpoint_id, 0), hashtextextended(checkpoint_id, 1));
+create unique index checkpoints_by_id on milepost.checkpoints (tenant_id, session_id, id_hash_0, id_hash_1);
 
 create index checkpoints_by_run on milepost.checkpoints (tenant_id, run_id, log_time, session_id, seq)
     where run_id is not null;
@@ -244,14 +246,23 @@ comment on table milepost.retention_policies is
     'The row without tenant is the default; without session, a tenant''s. max_age counts back from the log''s time of the session''s newest checkpoint.';
 
 -- moves with every change of a policy, so that consumers notice
-create sequence milepost.retention_version;
+create table milepost.retention_version (
+    only_row boolean primary key default true check (only_row),
+    version  bigint  not null default 0
+);
+
+comment on table milepost.retention_version is
+    'A row and no sequence: the number must not be seen before the change that it stands for.';
+
+insert into milepost.retention_version default values;
 
 create function milepost.retention_changed() returns trigger
     language plpgsql
+    security definer
     set search_path = pg_catalog
 as $$
 begin
-    perform pg_catalog.nextval('milepost.retention_version');
+    update milepost.retention_version set version = version + 1;
     return null;
 end
 $$;
@@ -271,7 +282,7 @@ begin
         exception
             when duplicate_object or unique_violation then null;
             when insufficient_privilege then
-                raise warning 'role milepost_writer could not be created with BYPASSRLS: the consumer has to connect as the owner of the tables';
+                raise warning 'the role milepost_writer could not be made, which takes a superuser (create role milepost_writer nologin bypassrls; then milepost setup again); until then the consumer has to connect as the owner of the tables';
         end;
     end if;
     if not exists (select from pg_roles where rolname = 'milepost_reader') then
@@ -280,7 +291,7 @@ begin
         exception
             when duplicate_object or unique_violation then null;
             when insufficient_privilege then
-                raise warning 'role milepost_reader could not be created: create it and run milepost setup again';
+                raise warning 'the role milepost_reader could not be made, which takes createrole (create role milepost_reader nologin; then milepost setup again)';
         end;
     end if;
 end
@@ -308,6 +319,7 @@ begin
         grant insert on milepost.history, milepost.quarantine to milepost_writer;
         grant update (reason, detail, status, note, changed_by, changed_at) on milepost.quarantine to milepost_writer;
         foreach name in array array['sessions', 'checkpoints', 'history'] loop
+            execute format('drop policy if exists writer_has_all on milepost.%I', name);
             execute format('create policy writer_has_all on milepost.%I to milepost_writer using (true) with check (true)', name);
         end loop;
     end if;
@@ -315,6 +327,7 @@ begin
         grant usage on schema milepost to milepost_reader;
         grant select on milepost.sessions, milepost.checkpoints, milepost.history, milepost.partitions to milepost_reader;
         foreach name in array array['sessions', 'checkpoints', 'history'] loop
+            execute format('drop policy if exists reader_has_tenant on milepost.%I', name);
             execute format(
                 'create policy reader_has_tenant on milepost.%I for select to milepost_reader '
                 'using (tenant_id = current_setting(''milepost.tenant_id'', true))', name);

@@ -54,12 +54,12 @@ order by q.partition, q."offset"
 -- What the next three say of a log does not hang on where its records stand: other partitions, the same contents.
 
 -- name: partitions_anywhere
-select 'all'::text as "partitions|", cluster_id, milepost.microseconds(max(log_time))::text as log_time,
+select 'all'::text as "partitions|", milepost.microseconds(max(log_time))::text as log_time,
        sum(events)::text as events, sum(applied)::text as applied, sum(duplicates)::text as duplicates,
        sum(stale)::text as stale, sum(conflicts)::text as conflicts, sum(quarantined)::text as quarantined,
        sum(state_bytes)::text as state_bytes
 from milepost.partitions
-group by cluster_id
+having count(*) > 0
 
 -- name: publishers_anywhere
 select publisher_id::text as "publisher_id|", max(source collate "C") as source, sum(events)::text as events,

@@ -8,7 +8,7 @@ select tenant_id, session_id, newest, (extract(epoch from max_age) * 1000000)::b
 from milepost.retention_policies
 
 -- name: policies_version
-select last_value from milepost.retention_version
+select version from milepost.retention_version
 
 -- name: heads
 select s.tenant_id, s.session_id, s.partition, s.last_seq, s.newest_seq, s.newest_checkpoint_id,
@@ -68,7 +68,7 @@ from unnest(%b::int4[], %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::int8
     as m (partition, expected, next_offset, log_time, events, applied, duplicates, stale, conflicts,
           quarantined, state_bytes, digest, epoch)
 where p.partition = m.partition and p.next_offset = m.expected and p.epoch = m.epoch
-returning p.partition, (select last_value from milepost.retention_version)
+returning p.partition, (select version from milepost.retention_version)
 
 -- name: skip_positions
 update milepost.partitions p
@@ -143,7 +143,7 @@ values (%s, %s, %s, milepost.at(%s), %b, %s::json, %b, %s, %s)
 
 -- name: bind_log
 insert into milepost.partitions (partition, cluster_id, topic, topic_id, retention_version)
-select partition, %s, %s, %s, (select last_value from milepost.retention_version) from generate_series(0, %s - 1) as partition
+select partition, %s, %s, %s, (select version from milepost.retention_version) from generate_series(0, %s - 1) as partition
 on conflict (partition) do nothing
 
 -- name: bound_log

@@ -16,6 +16,9 @@ update milepost.quarantine
 set status = 'dismissed', note = %s, changed_by = %s, changed_at = now()
 where partition = %s and "offset" = %s and status = 'open'
 
+-- name: partitions
+select count(*) from milepost.partitions
+
 -- name: lock_partition
 select next_offset from milepost.partitions where partition = %s for update
 

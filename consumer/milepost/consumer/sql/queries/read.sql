@@ -8,8 +8,8 @@ select c.tenant_id, c.session_id, c.seq, c.checkpoint_id, c.event_id, c.parent_i
        convert_to(c.state::text, 'UTF8')
 from milepost.checkpoints c
 where c.tenant_id = %(tenant_id)b and c.session_id = %(session_id)b
-    and hashtextextended(c.checkpoint_id, 0) = hashtextextended(%(checkpoint_id)b, 0)
-    and hashtextextended(c.checkpoint_id, 1) = hashtextextended(%(checkpoint_id)b, 1)
+    and c.id_hash_0 = hashtextextended(%(checkpoint_id)b, 0)
+    and c.id_hash_1 = hashtextextended(%(checkpoint_id)b, 1)
     and c.checkpoint_id = %(checkpoint_id)b
 
 -- name: latest

@@ -14,14 +14,23 @@ comment on table milepost.retention_policies is
     'The row without tenant is the default; without session, a tenant''s. max_age counts back from the log''s time of the session''s newest checkpoint.';
 
 -- moves with every change of a policy, so that consumers notice
-create sequence milepost.retention_version;
+create table milepost.retention_version (
+    only_row boolean primary key default true check (only_row),
+    version  bigint  not null default 0
+);
+
+comment on table milepost.retention_version is
+    'A row and no sequence: the number must not be seen before the change that it stands for.';
+
+insert into milepost.retention_version default values;
 
 create function milepost.retention_changed() returns trigger
     language plpgsql
+    security definer
     set search_path = pg_catalog
 as $$
 begin
-    perform pg_catalog.nextval('milepost.retention_version');
+    update milepost.retention_version set version = version + 1;
     return null;
 end
 $$;

@@ -8,7 +8,7 @@ begin
         exception
             when duplicate_object or unique_violation then null;
             when insufficient_privilege then
-                raise warning 'role milepost_writer could not be created with BYPASSRLS: the consumer has to connect as the owner of the tables';
+                raise warning 'the role milepost_writer could not be made, which takes a superuser (create role milepost_writer nologin bypassrls; then milepost setup again); until then the consumer has to connect as the owner of the tables';
         end;
     end if;
     if not exists (select from pg_roles where rolname = 'milepost_reader') then
@@ -17,7 +17,7 @@ begin
         exception
             when duplicate_object or unique_violation then null;
             when insufficient_privilege then
-                raise warning 'role milepost_reader could not be created: create it and run milepost setup again';
+                raise warning 'the role milepost_reader could not be made, which takes createrole (create role milepost_reader nologin; then milepost setup again)';
         end;
     end if;
 end

@@ -21,6 +21,7 @@ begin
         grant insert on milepost.history, milepost.quarantine to milepost_writer;
         grant update (reason, detail, status, note, changed_by, changed_at) on milepost.quarantine to milepost_writer;
         foreach name in array array['sessions', 'checkpoints', 'history'] loop
+            execute format('drop policy if exists writer_has_all on milepost.%I', name);
             execute format('create policy writer_has_all on milepost.%I to milepost_writer using (true) with check (true)', name);
         end loop;
     end if;
@@ -28,6 +29,7 @@ begin
         grant usage on schema milepost to milepost_reader;
         grant select on milepost.sessions, milepost.checkpoints, milepost.history, milepost.partitions to milepost_reader;
         foreach name in array array['sessions', 'checkpoints', 'history'] loop
+            execute format('drop policy if exists reader_has_tenant on milepost.%I', name);
             execute format(
                 'create policy reader_has_tenant on milepost.%I for select to milepost_reader '
                 'using (tenant_id = current_setting(''milepost.tenant_id'', true))', name);

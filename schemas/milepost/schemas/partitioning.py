@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 _WORD: Final = 0xFFFFFFFF
@@ -9,6 +10,7 @@ _SEED: Final = 0x9747B28C
 _FACTOR: Final = 0x5BD1E995
 
 
+@lru_cache(maxsize=65_536)
 def partition_of(key: bytes, partitions: int) -> int:
     """The partition, from 0, of a key in a topic with so many partitions."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
