@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 import sys
 import tempfile
@@ -36,6 +37,7 @@ console = Console(width=None if sys.stdout.isatty() else 160)
 def main(names: tuple[str, ...], rounds: int, seconds: float, out: Path, stack: Path | None) -> None:
     """Run the benchmarks NAME, all of them when none is named."""
     out.mkdir(parents=True, exist_ok=True)
+    logging.getLogger("milepost").setLevel(logging.CRITICAL)  # Kafka is away on purpose
     with _servers(stack, out) as (kafka, database):
         for name in names or BENCHES:
             with tempfile.TemporaryDirectory(dir=out) as folder:

@@ -60,8 +60,8 @@ def test_what_waits_in_the_log_does_not_wait_in_memory(
     """200 states of 16 MiB. They are dull ones: Kafka's limits count what is compressed, and these go into 900 bytes each."""
     milepost.run("retention", "set", "--newest", "2")
     state = state_of(MAX_STATE_BYTES)
-    for partition in range(4):
-        produce_bytes(kafka_servers, topic, records(partition, state, WAITING // 4), partition)
+    for session in range(4):
+        produce_bytes(kafka_servers, topic, records(f"s{session}", state, WAITING // 4))
     with milepost.running("consume", "--until-caught-up", "--json", log=tmp_path / "log") as process:
         peaks: list[int] = []
 
@@ -74,9 +74,9 @@ def test_what_waits_in_the_log_does_not_wait_in_memory(
     assert 16 < max(peaks) < LARGEST_MEMORY_MB
 
 
-def records(partition: int, state: bytes, number: int) -> list[RawRecord]:
+def records(session: str, state: bytes, number: int) -> list[RawRecord]:
     """Checkpoints of one session with the same state, which is encoded once."""
-    made = encode(CheckpointCreated(tenant_id="t", session_id=f"s{partition}", state=state), source="/runtimes/test")
+    made = encode(CheckpointCreated(tenant_id="t", session_id=session, state=state), source="/runtimes/test")
     headers = {name.encode(): value.encode() if isinstance(value, str) else value for name, value in made.headers}
     return [
         RawRecord(

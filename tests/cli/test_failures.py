@@ -14,6 +14,7 @@ from psycopg import sql
 from milepost.consumer import kafka
 from milepost.consumer.database import connect
 from milepost.consumer.log import create_topic
+from milepost.schemas.wire import TOPIC_CONFIG
 from tests.fixtures.commands import Milepost
 from tests.fixtures.servers import with_dbname
 
@@ -192,14 +193,10 @@ def test_a_database_that_is_not_utf8(milepost: Milepost, postgres_conninfo: str)
     ],
 )
 def test_a_topic_whose_settings_would_break_a_promise(
-    kafka_servers: str, empty_database: str, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+    kafka_servers: str, empty_database: str, name: str, value: str
 ) -> None:
     topic = f"test.{uuid.uuid4().hex[:12]}"
-    monkeypatch.setattr(
-        "milepost.consumer.log.TOPIC_CONFIG",
-        {"cleanup.policy": "delete", "retention.ms": "-1", "message.timestamp.type": "LogAppendTime", name: value},
-    )
-    create_topic(kafka.admin(kafka_servers), kafka_servers, topic, 1, 1)
+    create_topic(kafka.admin(kafka_servers), kafka_servers, topic, 1, 1, config={**TOPIC_CONFIG, name: value})
     command = Milepost({"MILEPOST_KAFKA": kafka_servers, "MILEPOST_TOPIC": topic, "MILEPOST_DATABASE": empty_database})
     said = line(command, "setup", expect=3)
     assert f"{name}: expected" in said

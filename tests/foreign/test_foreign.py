@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.fixtures.commands import Milepost
 from tests.fixtures.corpus import corpus, documented
 from tests.fixtures.poisoned import Consumed, consume, neighbour
 
@@ -18,8 +17,8 @@ def test_the_page_has_the_corpus() -> None:
     assert list(documented("foreign-publishers.md")) == [(case.name, case.about, case.result) for case in CASES]
 
 
-def test_through_the_real_servers(milepost: Milepost, kafka_servers: str, topic: str, database: str) -> None:
-    found = consume(milepost, kafka_servers, topic, database, CASES)
+def test_through_the_real_servers(kafka_servers: str, topic: str, database: str) -> None:
+    _, found = consume(kafka_servers, f"{topic}.one", database, CASES)
     assert found.neighbours == [neighbour(number)[0] for number in range(len(CASES) + 1)]
     assert results(found) == {case.name: case.result for case in CASES}
     for case in CASES:

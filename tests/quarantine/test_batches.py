@@ -23,6 +23,7 @@ def test_a_batch_that_unfolds_to_many_megabytes(
             "batch.size": 200_000_000,
             "message.max.bytes": 200_000_000,
             "linger.ms": 60_000,
+            "partitioner": "murmur2_random",
         }
     )
     for number in range(4):
@@ -33,7 +34,7 @@ def test_a_batch_that_unfolds_to_many_megabytes(
             checkpoint_id=str(number),
         )
         encoded = encode(event, source="/foreign")
-        producer.produce(topic, encoded.value, encoded.key, headers=encoded.headers, partition=0)
+        producer.produce(topic, encoded.value, encoded.key, headers=encoded.headers)
     assert producer.flush(60) == 0
     report = json.loads(milepost.run("consume", "--until-caught-up", "--json"))
     assert (report["applied"], report["quarantined"]) == (4, 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from milepost.schemas import InvalidRecord, Reason, decode
-from tests.fixtures.commands import Milepost
 from tests.fixtures.corpus import ROOT, Case, corpus, documented
 from tests.fixtures.poisoned import consume, neighbour, stored_record
 
@@ -22,8 +21,9 @@ def test_the_page_has_every_reason() -> None:
 
 
 def test_the_corpus_has_every_reason() -> None:
-    # what Postgres refuses without our refusing it has tests of its own: test_search.py
-    assert {case.result for case in CASES} == {reason.value for reason in Reason} - {"refused_by_postgres"}
+    # these two hang on Postgres and on the number of partitions, and have tests of their own
+    elsewhere = {"refused_by_postgres", "wrong_partition"}
+    assert {case.result for case in CASES} == {reason.value for reason in Reason} - elsewhere
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,9 @@ def test_the_codec(case: Case) -> None:
     assert case.expect["says"] in raised.value.detail
 
 
-def test_through_the_real_servers(milepost: Milepost, kafka_servers: str, topic: str, database: str) -> None:
-    found = consume(milepost, kafka_servers, topic, database, CASES)
+def test_through_the_real_servers(kafka_servers: str, topic: str, database: str) -> None:
+    topic = f"{topic}.one"
+    milepost, found = consume(kafka_servers, topic, database, CASES)
     assert found.neighbours == [neighbour(number)[0] for number in range(len(CASES) + 1)]
     assert found.history == {}
     assert {name: row["reason"] for name, row in found.quarantine.items()} == {case.name: case.result for case in CASES}

@@ -18,7 +18,7 @@ from milepost.embedded import Stack
 from milepost.schemas.partitioning import partition_of
 from tests.fixtures.servers import PARTITIONS, _created, with_dbname
 from tests.recorded import files
-from tests.recorded.scenario import RETAIN, START, contents
+from tests.recorded.scenario import ELSEWHERE, RETAIN, START, contents
 from tests.topic.reading import Found, topic_with_times
 
 
@@ -26,9 +26,14 @@ def a_log() -> list[Found]:
     """The scenario, a record each millisecond, beginning a minute after its events."""
     first = int((START + timedelta(minutes=1)).timestamp() * 1_000)
     return [
-        Found(partition_of(key or b"", PARTITIONS), first + number, key, value, tuple(headers))
+        Found(_place(key or b""), first + number, key, value, tuple(headers))
         for number, (key, value, headers) in enumerate(contents())
     ]
+
+
+def _place(key: bytes) -> int:
+    right = partition_of(key, PARTITIONS)
+    return (right + 1) % PARTITIONS if key.endswith(ELSEWHERE.encode()) else right
 
 
 def rebuild(servers: str, database: str, records: list[Found]) -> None:

@@ -20,6 +20,8 @@ from tests.fixtures.corpus import corpus
 START = datetime(2026, 11, 30, 12, tzinfo=UTC)
 RETAIN = 3
 """The policy that the recorded view was built with."""
+ELSEWHERE = "elsewhere"
+"""A session whose record lies in another partition than that of its key."""
 _LARGEST = 20_000
 _PUBLISHER = "01939b2c-0000-7000-8000-000000000001"
 
@@ -34,6 +36,8 @@ def contents() -> Iterator[Content]:
         headers = [(name, value.encode() if isinstance(value, str) else value) for name, value in encoded.headers]
         numbers = [("ce_publisherid", _PUBLISHER.encode()), ("ce_publisherseq", b"%d" % number)]
         yield encoded.key, encoded.value, [*headers, *numbers, *more]
+    elsewhere = encode(_created(ELSEWHERE, b"1", "c1")[0], source="/runtimes/recorded")
+    yield elsewhere.key, elsewhere.value, [(name, str(value).encode()) for name, value in elsewhere.headers]
     for case in [*corpus("foreign"), *corpus("poison")]:
         record = case.record
         try:

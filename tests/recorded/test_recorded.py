@@ -44,7 +44,6 @@ def test_the_recording_has_everything() -> None:
     # too large for a file, or not to be written by Kafka's client, or made by the server alone
     assert set(Reason) - reasons == {
         Reason.STATE_TOO_LARGE,
-        Reason.STATE_TOO_DEEP,
         Reason.UNREADABLE_HEADERS,
         Reason.REFUSED_BY_POSTGRES,
     }

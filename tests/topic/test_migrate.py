@@ -109,6 +109,24 @@ def test_a_view_of_the_copy_is_equal_but_for_positions(
     assert digests != {live.run("compare", database, "--digest")}
 
 
+def test_a_record_that_lay_in_a_wrong_partition_stays_in_quarantine(
+    live: Milepost, kafka_servers: str, topic: str, wide: str, empty_database: str, database: str
+) -> None:
+    encoded = encode(CheckpointCreated(tenant_id="acme", session_id="s1", state=b"1"), source="/runtimes/test")
+    headers = [(name.encode(), value.encode() if isinstance(value, str) else value) for name, value in encoded.headers]
+    for partition in range(4):
+        produce_bytes(kafka_servers, topic, [RawRecord(encoded.key, encoded.value, headers)] * 2, partition)
+    live.run("consume", "--until-caught-up")
+    migrate(live, wide, 5)
+    live.run("replay", "--topic", wide, "--into", empty_database, "--policies-from", database)
+    live.run("compare", database, empty_database, "--ignore-positions")
+    with psycopg.connect(empty_database) as connection:
+        found = connection.execute(
+            "select count(*) from milepost.quarantine where reason = 'wrong_partition'"
+        ).fetchone()
+    assert found == (6,)
+
+
 def test_the_copy_is_a_log_like_any_other(
     live: Milepost, kafka_servers: str, wide: str, empty_database: str, topic: str
 ) -> None:

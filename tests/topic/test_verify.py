@@ -15,11 +15,12 @@ from milepost.consumer.topic.copy import Copier
 from milepost.consumer.topic.placement import Placement, at
 from milepost.consumer.topic.verify import Chains, differences
 from milepost.schemas import CheckpointCreated
+from milepost.schemas.partitioning import partition_of
 from milepost.schemas.wire import Headers
 from tests.fixtures.publishing import produce
 from tests.topic.reading import Found
 
-PLACEMENT = Placement(8)
+PLACEMENT = Placement(4, 8)
 
 
 class Record:
@@ -38,13 +39,14 @@ def a_message(found: Found) -> Message:
 
 
 SOURCE = [
-    Found(number % 4, number, b"k%d" % (number % 6), b"%d" % number, (("a", b"1"), ("a", None))) for number in range(60)
+    Found(partition_of(key, 4), number, key, b"%d" % number, (("a", b"1"), ("a", None)))
+    for number, key in enumerate([b"k%d" % (number % 6) for number in range(60)])
 ] + [Found(3, 60, None, b"no key", ())]
 COPY = [found._replace(partition=PLACEMENT.of(a_message(found))) for found in SOURCE]
 
 
 def compared(copy: list[Found]) -> list[str]:
-    chains = Chains(PLACEMENT.of), Chains(at)
+    chains = Chains(PLACEMENT, PLACEMENT.of), Chains(PLACEMENT, at)
     for one, records in zip(chains, (SOURCE, copy), strict=True):
         for found in records:
             one.add(a_message(found))
@@ -77,15 +79,27 @@ def test_a_damaged_copy_is_told_from_a_whole_one(damage: Callable[[list[Found]],
     assert compared(damage(COPY)) != []
 
 
+@pytest.mark.parametrize("new", [4, 5, 6, 7, 8, 12])
+def test_a_record_is_where_its_key_goes_exactly_when_it_was(new: int) -> None:
+    placement = Placement(4, new)
+    for number in range(200):
+        key = b"acme/s%d" % number
+        for partition in range(4):
+            place = placement.of(a_message(Found(partition, 0, key, None, ())))
+            assert 0 <= place < new
+            assert (partition_of(key, new) == place) == (partition_of(key, 4) == partition)
+    assert [placement.of(a_message(Found(partition, 0, None, None, ()))) for partition in range(4)] == [0, 1, 2, 3]
+
+
 class Careless(Copier):
     """Loses the fifth record."""
 
     number = 0
 
-    def add(self, message: Message, stop: Callable[[], bool]) -> Headers:
+    def add(self, message: Message, partition: int, stop: Callable[[], bool]) -> Headers:
         """Every record but one."""
         self.number += 1
-        return super().add(message, stop) if self.number != 5 else []
+        return super().add(message, partition, stop) if self.number != 5 else []
 
 
 def test_a_copy_that_lacks_a_record_stays_unfinished(

@@ -9,19 +9,14 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from milepost.consumer import kafka
 from milepost.consumer.headers import read_headers
-from milepost.consumer.topic.placement import at
 from milepost.schemas import KafkaUnavailable, WrongLog
 from milepost.schemas.wire import Headers
 
 _WAIT_SECONDS: Final = 0.5
-_BY_KEY: Final = -1
-"""Kafka's client chooses the partition."""
 _SETTINGS: Final[dict[str, str | int | bool]] = {
     "acks": "all",
     "enable.idempotence": True,
     "max.in.flight": 5,
-    # the same for librdkafka's and Java's publishers
-    "partitioner": "murmur2_random",
     "compression.type": "zstd",
     "linger.ms": 20,
     # the broker limits what a record has when it is compressed, this what it has before
@@ -46,11 +41,10 @@ class Copier:
         self._producer = Producer(options)
         self._failure: KafkaError | None = None
 
-    def add(self, message: Message, stop: Callable[[], bool]) -> Headers:
-        """Put one record; waits while too many are under way. Gives its headers.
+    def add(self, message: Message, partition: int, stop: Callable[[], bool]) -> Headers:
+        """Put one record into a partition; waits while too many are under way. Gives its headers.
 
-        Records of one key share a partition; those without a key keep the number of theirs. Raises `WrongLog` for a record that
-        can't be written as it is, `KafkaUnavailable` when one could not be delivered.
+        Raises `WrongLog` for a record that can't be written as it is, `KafkaUnavailable` when one could not be delivered.
         """
         headers, readable = read_headers(message)
         if not readable:
@@ -58,7 +52,6 @@ class Copier:
                 f"the record at {message.topic()}/{message.partition()}@{message.offset()} has a header whose name is not "
                 "UTF-8; Kafka's client can't write it as it is, so this log can't be copied whole"
             )
-        partition = at(message) if message.key() is None else _BY_KEY
         while True:
             try:
                 self._producer.produce(

@@ -17,7 +17,7 @@ from milepost.consumer.topic.copy import Copier
 from milepost.consumer.topic.merge import MergedLog
 from milepost.consumer.topic.numbering import Numbering
 from milepost.consumer.topic.placement import Placement, at
-from milepost.consumer.topic.verify import differences, read_chains
+from milepost.consumer.topic.verify import Chains, differences, read_chains
 from milepost.schemas import InvalidSetting, Unavailable, WrongLog
 
 _WAIT_SECONDS: Final = 0.5
@@ -47,7 +47,7 @@ class Migration(msgspec.Struct):
     target: LogIdentity
     records: int
     keys: int
-    """How many keys they have; records without one count as one key for each partition."""
+    """How many keys they have; records without one, or not in its partition, count apart for each partition."""
     differences: list[str]
     """What the copy does not hold as the source does; none when it is a log to go on with."""
     numbers_changed: int
@@ -102,7 +102,7 @@ def _copy(
     request: MigrationRequest, source: LogIdentity, end: Mapping[int, int], stop: Callable[[], bool], tell: Tell
 ) -> int:
     """Copy all records below `end`; how many numbered events will be counted otherwise."""
-    numbering = Numbering(Placement(request.partitions))
+    placement, numbering = Placement(source.partitions, request.partitions), Numbering()
     done = 0
     with (
         closing(MergedLog(request.kafka, source.topic, end)) as log,
@@ -110,8 +110,9 @@ def _copy(
     ):
         while not log.is_done:
             for message in log.read(_WAIT_SECONDS):
-                headers = copier.add(message, stop)
-                number = numbering.follow(message, headers)
+                partition = placement.of(message)
+                headers = copier.add(message, partition, stop)
+                number = numbering.follow(message, partition, headers)
                 if number is not None and request.partitions % source.partitions:
                     raise WrongLog(
                         f"event {number.seq} of publisher {number.publisher_id.hex()} would stand after a later one of it in a "
@@ -137,16 +138,16 @@ def _verify(
     tell: Tell,
 ) -> tuple[list[str], int, int]:
     """Read both sides again: what differs, how many records and how many keys there are."""
-    copied = ends(client, request.kafka, target)
-    with closing(MergedLog(request.kafka, source.topic, end)) as log:
-        ours = read_chains(
-            log,
-            Placement(request.partitions).of,
-            stop,
-            lambda done: tell("reading the source", done, sum(end.values())),
-        )
-    with closing(MergedLog(request.kafka, target.topic, copied)) as log:
-        theirs = read_chains(log, at, stop, lambda done: tell("reading the copy", done, sum(copied.values())))
+    placement = Placement(source.partitions, request.partitions)
+    ours, theirs = Chains(placement, placement.of), Chains(placement, at)
+    sides = (
+        ("reading the source", source, end, ours),
+        ("reading the copy", target, ends(client, request.kafka, target), theirs),
+    )
+    for what, side, until, chains in sides:
+        total = sum(until.values())
+        with closing(MergedLog(request.kafka, side.topic, until)) as log:
+            read_chains(log, chains, stop, lambda done, what=what, total=total: tell(what, done, total))  # type: ignore[misc]
     _require_going(stop)
     return differences(ours, theirs), ours.records.total(), len(ours.of)
 

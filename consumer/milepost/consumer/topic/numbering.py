@@ -10,27 +10,26 @@ from confluent_kafka import Message
 
 from milepost.consumer.numbers import Numbered, number_in_headers
 from milepost.consumer.records import LogRecord
-from milepost.consumer.topic.placement import Placement, at
+from milepost.consumer.topic.placement import at
 from milepost.schemas.wire import Headers
 
 
 class Numbering:
     """Follows the copy, record by record."""
 
-    def __init__(self, placement: Placement) -> None:
-        self._placement = placement
+    def __init__(self) -> None:
         self._highest: dict[tuple[bool, int, bytes], int] = {}
         """By whether it is the new topic, partition, publisher."""
         self.changed = 0
         """Events that a view of one topic counts, and one of the other does not."""
 
-    def follow(self, message: Message, headers: Headers) -> Numbered | None:
-        """Take a record in; its number, when it is counted in one of the two topics alone."""
+    def follow(self, message: Message, partition: int, headers: Headers) -> Numbered | None:
+        """Take a record in that goes to `partition` of the copy; its number, when it is counted in one of the two topics alone."""
         number = number_in_headers(LogRecord(at(message), 0, 0, None, None, headers, None))
         if number is None:
             return None
         before = self._counts(False, at(message), number)
-        after = self._counts(True, self._placement.of(message), number)
+        after = self._counts(True, partition, number)
         if before == after:
             return None
         self.changed += 1

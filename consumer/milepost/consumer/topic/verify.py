@@ -1,6 +1,6 @@
 """Does the copy hold what the source holds? Both are read again, and of each key a chain of digests is kept.
 
-A chain goes over the records of a key in order: the partition of the copy, the log's time, the digest of the value, all headers.
+A chain goes over the records of a key in a partition of the copy, in order: the log's time, the digest of the value, all headers.
 It takes 32 bytes for each key and side, with the key itself about 300: 300 MB for half a million sessions.
 """
 
@@ -17,44 +17,45 @@ from confluent_kafka import Message
 
 from milepost.consumer.headers import raw_names, read_headers
 from milepost.consumer.topic.merge import MergedLog
-from milepost.consumer.topic.placement import at
+from milepost.consumer.topic.placement import Placement
 
 _WAIT_SECONDS: Final = 0.5
 _MOST: Final = 10
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Chains:
-    """What a log holds, partition by partition of the copy."""
+Whose = bytes | tuple[bytes | str | None, int]
+"""A key, with the partition where that is not its own; or no key, and the partition."""
 
-    def __init__(self, place: Callable[[Message], int]) -> None:
+
+class Chains:
+    """What a log holds; `place` says where in the copy a record belongs, or lies."""
+
+    def __init__(self, placement: Placement, place: Callable[[Message], int]) -> None:
+        self._placement = placement
         self._place = place
-        self.of: dict[bytes | int, bytes] = {}
-        """By key; records without one by their partition."""
+        self.of: dict[Whose, bytes] = {}
         self.records: Counter[int] = Counter()
 
     def add(self, message: Message) -> None:
         """Take in the next record."""
         key, value, place = message.key(), message.value(), self._place(message)
         self.records[place] += 1
-        whose = key if isinstance(key, bytes) else at(message)
+        is_home = isinstance(key, bytes) and self._placement.is_home(key, place)
+        whose = key if isinstance(key, bytes) and is_home else (key, place)
         headers, readable = read_headers(message)
         digest = sha256(value).digest() if isinstance(value, bytes) else None
         names = list(headers) if readable else raw_names(headers)
-        content = _encode((place, message.timestamp()[1], digest, names))
+        content = _encode((message.timestamp()[1], digest, names))
         self.of[whose] = sha256(self.of.get(whose, b"") + content).digest()
 
 
-def read_chains(
-    log: MergedLog, place: Callable[[Message], int], stop: Callable[[], bool], tell: Callable[[int], None]
-) -> Chains:
-    """The chains of a log, read to its end or until told to stop; `place` says where in the copy a record belongs."""
-    chains = Chains(place)
+def read_chains(log: MergedLog, chains: Chains, stop: Callable[[], bool], tell: Callable[[int], None]) -> None:
+    """Take in a log to its end, or until told to stop."""
     while not log.is_done and not stop():
         for message in log.read(_WAIT_SECONDS):
             chains.add(message)
         tell(chains.records.total())
-    return chains
 
 
 def differences(source: Chains, target: Chains) -> list[str]:
@@ -72,11 +73,11 @@ def _differences(source: Chains, target: Chains) -> Iterator[str]:
             yield f"{_named(whose)}: expected {_shown(source.of, whose)}, found {_shown(target.of, whose)}"
 
 
-def _named(whose: bytes | int) -> str:
+def _named(whose: Whose) -> str:
     return (
         f"key {whose.decode(errors='backslashreplace')}" if isinstance(whose, bytes) else f"no key, partition {whose}"
     )
 
 
-def _shown(chains: Mapping[bytes | int, bytes], whose: bytes | int) -> str:
+def _shown(chains: Mapping[Whose, bytes], whose: Whose) -> str:
     return f"the records with the digest {chains[whose].hex()[:16]}" if whose in chains else "none"
