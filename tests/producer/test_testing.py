@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from milepost.producer import testing
-from milepost.schemas.partitioning import murmur2
 from milepost.producer.testing import MemoryPublisher
 from milepost.schemas import DeliveryFailed
+from milepost.schemas.partitioning import murmur2
 from tests.producer.helpers import created, steps, wait_until
 
 

@@ -32,12 +32,9 @@ Content = tuple[bytes | None, bytes | None, Headers]
 def contents() -> Iterator[Content]:
     """The records of the log, in order."""
     for number, (event, more) in enumerate([*_with_everything(), *_with_each_outcome(), *_odd_states()], 1):
-        encoded = encode(event, source="/runtimes/recorded")
-        headers = [(name, value.encode() if isinstance(value, str) else value) for name, value in encoded.headers]
         numbers = [("ce_publisherid", _PUBLISHER.encode()), ("ce_publisherseq", b"%d" % number)]
-        yield encoded.key, encoded.value, [*headers, *numbers, *more]
-    elsewhere = encode(_created(ELSEWHERE, b"1", "c1")[0], source="/runtimes/recorded")
-    yield elsewhere.key, elsewhere.value, [(name, str(value).encode()) for name, value in elsewhere.headers]
+        yield _encoded(event, [*numbers, *more])
+    yield _encoded(_created(ELSEWHERE, b"1", "c1")[0], [])
     for case in [*corpus("foreign"), *corpus("poison")]:
         record = case.record
         try:
@@ -47,6 +44,12 @@ def contents() -> Iterator[Content]:
             continue
         if len(record.value or b"") <= _LARGEST:
             yield record.key, record.value, headers
+
+
+def _encoded(event: Event, more: Headers) -> Content:
+    encoded = encode(event, source="/runtimes/recorded")
+    headers = [(name, value.encode() if isinstance(value, str) else value) for name, value in encoded.headers]
+    return encoded.key, encoded.value, [*headers, *more]
 
 
 Made = tuple[Event, list[tuple[str, bytes | None]]]

@@ -154,8 +154,8 @@ def test_many_threads_and_many_segments_keep_each_threads_order(
     records = read_log(kafka_servers, topic)
     assert [int(header(record, "ce_publisherseq") or 0) for record in records] == list(range(1, 3_201))
     found = steps(records, b"t/one")
-    for thread in range(16):
-        assert [step for step in found if step // 1_000 == thread] == list(range(thread * 1_000, thread * 1_000 + 200))
+    for number in range(16):
+        assert [step for step in found if step // 1_000 == number] == list(range(number * 1_000, number * 1_000 + 200))
     publisher.close()
     assert list(tmp_path.iterdir()) == []
 

@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 from msgspec.structs import replace
 
-from milepost.schemas.partitioning import murmur2
 from milepost.schemas import CheckpointCreated, Event, InvalidRecord, Kind, Reason, SessionDeleted, decode, encode
+from milepost.schemas.partitioning import murmur2
 from milepost.schemas.published import json_schema
 from milepost.schemas.wire import KNOWN_ATTRIBUTES
 from tests.wire.helpers import CREATED, DELETED, consume, instance, received, validator

@@ -195,18 +195,14 @@ def position_error(error: KafkaError, topic: str, partition: int | None, positio
             "rebuild the view in an empty database with: milepost replay"
         )
     if code in (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG):  # noqa: SLF001
+        # librdkafka would fetch them again and again
         raise WrongLog(
-            f"the records at offset {position} of partition {partition} of {topic} cannot be read ({error.str()}): "
-            "nothing behind them is applied, lest they be lost; read them with another client, and see who sent them"
+            f"the records at offset {position} of partition {partition} of {topic} cannot be read ({error.str()}): they are "
+            f"broken, or a batch that unfolds to more than {SETTINGS['receive.message.max.bytes']} bytes; nothing behind them "
+            "is applied, lest they be lost; read them with another client, and see who sent them"
         )
     if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):  # noqa: SLF001
         raise WrongLog(f"the topic {topic} is gone; the view was left as it is")
-    if code in (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG):  # noqa: SLF001
-        # librdkafka would fetch it again and again; going past it would lose records
-        raise WrongLog(
-            f"the batch at or after offset {position} of partition {partition} of {topic} can't be unpacked ({error.str()}): "
-            f"it is broken, or holds more than {SETTINGS['receive.message.max.bytes']} bytes; nothing was skipped"
-        )
     if error.fatal():
         raise KafkaUnavailable(f"Kafka ended the connection for good: {error.str()}")
     logger.info("kafka: partition %s: %s", partition, error.str())

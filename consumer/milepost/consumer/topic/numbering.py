@@ -24,7 +24,7 @@ class Numbering:
         """Events that a view of one topic counts, and one of the other does not."""
 
     def follow(self, message: Message, partition: int, headers: Headers) -> Numbered | None:
-        """Take a record in that goes to `partition` of the copy; its number, when it is counted in one of the two topics alone."""
+        """Take a record in that goes to `partition` of the copy; its number, if it is counted in one of the two topics alone."""
         number = number_in_headers(LogRecord(at(message), 0, 0, None, None, headers, None))
         if number is None:
             return None
