@@ -6,16 +6,16 @@ the likeliest to be pruned; what of it survives is read from the log once more (
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
 from milepost.consumer.heads import SessionKey
-from milepost.consumer.plan import HistoryRow, Plan
+from milepost.consumer.plan import HistoryRow, Plan, Removal
 
-HELD_BYTES: Final = 160 * 1024 * 1024
+HELD_BYTES: Final = 224 * 1024 * 1024
 """With what librdkafka holds and the rows of a batch, a process stays under 512 MB."""
 _ROW_BYTES: Final = 2_000
 """About what a row costs beside its state."""
@@ -27,7 +27,7 @@ class Shelf:
     def __init__(self, limit: int = HELD_BYTES) -> None:
         self._limit = limit
         self._rows: OrderedDict[tuple[SessionKey, int], HistoryRow] = OrderedDict()
-        self._seqs: dict[SessionKey, list[int]] = {}
+        self._seqs: dict[SessionKey, deque[int]] = {}
         self._bytes = 0
         self.forgotten = 0
         """Rows that did not fit; some of them may survive."""
@@ -38,19 +38,10 @@ class Shelf:
     def take(self, plan: Plan) -> None:
         """Take over what a committed plan inserts, and drop what it removes."""
         for key, removal in plan.removals.items():
-            kept = []
-            for seq in self._seqs.get(key, ()):
-                row = self._rows.get((key, seq))
-                if row is None:
-                    continue
-                if removal.low < seq <= removal.high and (removal.all_of_them or not row.event.pinned):
-                    self._drop(key, seq)
-                else:
-                    kept.append(seq)
-            self._seqs[key] = kept
+            self._remove(key, removal)
         for (key, seq), row in plan.inserts.items():
             self._rows[key, seq] = _lean(row)
-            self._seqs.setdefault(key, []).append(seq)
+            self._seqs.setdefault(key, deque()).append(seq)
             self._bytes += row.event.size + _ROW_BYTES
         while self._bytes > self._limit and self._rows:
             (key, seq), _ = next(iter(self._rows.items()))
@@ -64,6 +55,22 @@ class Shelf:
             yield row
         self._seqs.clear()
         self._bytes = 0
+
+    def _remove(self, key: SessionKey, removal: Removal) -> None:
+        """Drop what a removal covers: it takes a session's oldest, so that nothing newer is looked at."""
+        seqs = self._seqs.get(key)
+        kept = []
+        while seqs and seqs[0] <= removal.high:
+            seq = seqs.popleft()
+            row = self._rows.get((key, seq))
+            if row is None:
+                continue
+            if seq > removal.low and (removal.all_of_them or not row.event.pinned):
+                self._drop(key, seq)
+            else:
+                kept.append(seq)
+        if seqs is not None:
+            seqs.extendleft(reversed(kept))
 
     def _drop(self, key: SessionKey, seq: int) -> None:
         row = self._rows.pop((key, seq))
