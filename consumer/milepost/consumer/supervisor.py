@@ -35,8 +35,9 @@ def consume(
     Raises `WrongLog`, `WrongView`, `KafkaUnavailable` or `DatabaseUnavailable` when it cannot start; once it runs, it waits
     for a server that is away.
     """
-    task = prepare(config, until_caught_up=until_caught_up)
+    # before anything else: a signal that comes early must end it well, too
     stop = stop or Stop()
+    task = prepare(config, until_caught_up=until_caught_up)
     if processes == 1:
         return _work(task, stop, lambda _news: None)
     return _added(Pool(_work, [task] * processes, stop, lambda _number, _news: None).run())
