@@ -128,9 +128,11 @@ def replay(
     if not report.complete:
         click.echo("milepost: stopped before the end; the same command goes on from here", err=True)
         return 3
+    if comparison is not None and not comparison.equal:
+        return 1
     if follow:
         consume(ConsumeConfig(kafka=kafka, topic=topic, database=database), processes=processes, stop=stop)
-    return 0 if comparison is None or comparison.equal else 1
+    return 0
 
 
 def _check_usage(given: Mapping[str, object]) -> None:
