@@ -6,7 +6,7 @@ import json
 import os
 import random
 import signal
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
@@ -119,9 +119,13 @@ def test_killed_workers_are_started_again_and_nothing_is_lost_or_doubled(
 
 def workers(pid: int) -> list[int]:
     """The worker processes of a consumer, without Python's own helper processes."""
-    return [
-        child.pid for child in psutil.Process(pid).children() if any("spawn_main" in part for part in child.cmdline())
-    ]
+    found = []
+    for child in psutil.Process(pid).children():
+        # one that was just killed has no command line any more
+        with suppress(psutil.Error):
+            if any("spawn_main" in part for part in child.cmdline()):
+                found.append(child.pid)
+    return found
 
 
 def is_alive(process: psutil.Process) -> bool:

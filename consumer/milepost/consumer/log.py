@@ -8,12 +8,13 @@ from typing import Final
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
-from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
+from tenacity import retry, retry_if_exception, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from milepost.consumer.kafka import ANSWER_SECONDS, code, is_unknown_topic, only, reason, translated
 from milepost.schemas import WrongLog
 from milepost.schemas.wire import MAX_RECORD_BYTES, TOPIC_CONFIG
 
+_LEADERLESS: Final = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 _REFUSALS: Final = (
     KafkaError.INVALID_REPLICATION_FACTOR,
     KafkaError.INVALID_PARTITIONS,
@@ -58,15 +59,22 @@ def find(client: AdminClient, servers: str, topic: str) -> LogIdentity | None:
 
 def ends(client: AdminClient, servers: str, log: LogIdentity) -> dict[int, int]:
     """Where each partition ends: the offset the next record will get."""
-    return _offsets(client, servers, log, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    return offsets(client, servers, log, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
 
 def beginnings(client: AdminClient, servers: str, log: LogIdentity) -> dict[int, int]:
     """Where each partition begins: 0, unless somebody removed records."""
-    return _offsets(client, servers, log, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+    return offsets(client, servers, log, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
 
-def _offsets(client: AdminClient, servers: str, log: LogIdentity, spec: OffsetSpec) -> dict[int, int]:
+def _is_passing(error: BaseException) -> bool:
+    """Whether a leader has yet to be found, as just after a topic was made or a broker has gone."""
+    return isinstance(error.__cause__, KafkaException) and code(error.__cause__) in _LEADERLESS
+
+
+@retry(retry=retry_if_exception(_is_passing), stop=stop_after_delay(ANSWER_SECONDS), wait=wait_fixed(0.1), reraise=True)
+def offsets(client: AdminClient, servers: str, log: LogIdentity, spec: OffsetSpec) -> dict[int, int]:
+    """An offset of each partition. Raises `KafkaUnavailable` when there is no answer."""
     wanted = {TopicPartition(log.topic, partition): spec for partition in range(log.partitions)}
     with translated(servers):
         futures = client.list_offsets(wanted, request_timeout=ANSWER_SECONDS)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from milepost.consumer.kafka import ANSWER_SECONDS, translated
-from milepost.consumer.log import LogIdentity, ends
+from milepost.consumer.log import LogIdentity, ends, offsets
 from milepost.schemas import InvalidSetting, Position
 
 
@@ -17,10 +15,7 @@ def at_time(client: AdminClient, servers: str, log: LogIdentity, moment: datetim
     """Where the log ended at a moment, by its own clock: records of that very millisecond are in."""
     spec = OffsetSpec.for_timestamp(int(moment.timestamp() * 1_000) + 1)
     last = ends(client, servers, log)
-    with translated(servers):
-        wanted = {TopicPartition(log.topic, partition): spec for partition in last}
-        futures = client.list_offsets(wanted, request_timeout=ANSWER_SECONDS)
-        found = {key.partition: future.result(ANSWER_SECONDS).offset for key, future in futures.items()}
+    found = offsets(client, servers, log, spec)
     # no later record: the end as it is
     return {partition: offset if offset >= 0 else last[partition] for partition, offset in found.items()}
 
