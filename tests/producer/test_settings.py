@@ -56,6 +56,12 @@ def settings(**kafka: Any) -> Settings:
         ("group.id", "x"),
         ("ssl.ca.location", "/no/such/file"),
         (7, 1),
+        ("error_cb", 7),
+        ("oauth_cb", "x"),
+        ("logger", "x"),
+        ("test.mock.num.brokers", 1),
+        ("topic.blacklist", "t"),
+        ("client.id", "a\ud800"),
     ],
 )
 def test_what_breaks_a_promise_or_is_unknown_is_refused_by_name(name: Any, value: Any) -> None:
@@ -192,3 +198,9 @@ def test_an_oauth_token_that_is_long_in_coming_holds_no_publish(make: Make) -> N
     assert asked.wait(15)
     assert not any(receipt.done() for receipt in receipts)
     release.set()
+
+
+def test_a_server_with_a_password_in_it_is_refused_and_not_shown() -> None:
+    with pytest.raises(InvalidSetting, match=r"^bootstrap_servers: ") as caught:
+        CheckpointPublisher(f"user:{SECRET}@host:9092")
+    assert SECRET not in str(caught.value)

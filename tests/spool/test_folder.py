@@ -12,11 +12,11 @@ from uuid import uuid4
 
 import pytest
 
-from milepost.producer import Spool
+from milepost.producer import Receipt, Spool
 from milepost.producer.spool.format import HEAD_BYTES, RECORD_MAGIC
 from milepost.producer.spool.survey import survey
 from milepost.producer.testing import MemoryPublisher
-from milepost.schemas import CheckpointCreated, DeliveryFailed, Event, SessionDeleted
+from milepost.schemas import CheckpointCreated, DeliveryFailed, Event, InvalidSetting, SessionDeleted
 from tests.producer.helpers import created, header, steps, wait_until
 
 Make = Callable[..., MemoryPublisher]
@@ -352,6 +352,106 @@ def test_a_removed_folder_costs_nothing_that_is_under_way(
     with caplog.at_level(logging.WARNING):
         publisher.resume()
     assert steps(publisher.records, b"t/s") == [0, 1, 2, 3, 4]
+
+
+def test_many_dead_publishers_with_little_leave_room(make: Make, tmp_path: Path) -> None:
+    spool = Spool(tmp_path, limit_bytes=1024 * 1024)
+    for number in range(40):  # each one's segment could have grown to a sixteenth of the limit
+        dead = MemoryPublisher(spool=spool, topic="other")
+        dead.stall()
+        dead.publish(created(number))
+        dead.close(0)
+    publisher = make(spool)
+    assert publisher.publish(created(1)).result(0).offset == 0
+
+
+def test_many_living_publishers_with_little_leave_room(make: Make, tmp_path: Path) -> None:
+    spool = Spool(tmp_path, limit_bytes=1024 * 1024)
+    publishers = [make(spool, stalled=True) for _ in range(40)]
+    assert not any(publisher.publish(created(1)).done() for publisher in publishers)
+
+
+def test_what_can_not_be_opened_does_not_hold_up_the_rest_of_others(
+    make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked, unreadable, good = (leave(tmp_path, 2, first=first).stats().publisher_id.hex for first in (0, 2, 4))
+    (tmp_path / f"{locked}.lock").unlink(missing_ok=True)
+    (tmp_path / f"{locked}.lock").mkdir()
+    (tmp_path / f"{'1' * 32}-00000001.spool").mkdir()
+    real = os.open
+
+    def refusing(path: str | Path, flags: int, mode: int = 0o777) -> int:
+        if str(path).endswith(f"{unreadable}-00000001.spool"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, flags, mode)
+
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", refusing)
+        found = survey(tmp_path)
+        publisher = make(tmp_path)
+        publisher.publish(created(6))
+        assert steps(publisher.records, b"t/s") == [4, 5, 6]
+        publisher.close()
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    assert {f"{'1' * 32}-00000001.spool", f"{unreadable}-00000001.spool"} <= set(found.foreign)
+    assert good in {each.publisher_id for each in found.publishers}
+    assert caplog.text.count(f"what publisher {locked} left") == 1
+    assert caplog.text.count(f"what publisher {unreadable} left") == 1
+    after = make(tmp_path)
+    after.publish(created(7))
+    assert steps(after.records, b"t/s") == [2, 3, 7]
+
+
+@pytest.mark.parametrize(("broken", "lost"), [([4], [4]), ([3, 4, 5], [3, 4, 5]), ([8, 9], [8, 9]), ([0], [0])])
+def test_own_events_in_a_damaged_stretch_fail_as_damaged(
+    make: Make, tmp_path: Path, broken: list[int], lost: list[int]
+) -> None:
+    told: list[DeliveryFailed] = []
+    publisher = make(tmp_path, stalled=True, on_failure=told.append)
+    receipts = [publisher.publish(created(number)) for number in range(10)]
+    (path,) = segments(tmp_path)
+    content = bytearray(path.read_bytes())
+    starts = [at for at in range(len(content)) if content.startswith(RECORD_MAGIC, at)]
+    for number in broken:
+        content[starts[number]] ^= 0x10
+    with path.open("r+b") as file:
+        file.write(content)
+    publisher.resume()
+    assert steps(publisher.records, b"t/s") == [number for number in range(10) if number not in lost]
+    assert [number for number, receipt in enumerate(receipts) if _reason(receipt) == "spool_damaged"] == lost
+    publisher.close(0)
+    stats = publisher.stats()
+    assert (stats.failed_by_reason, stats.spooled, stats.under_way) == ({"spool_damaged": len(lost)}, 0, 0)
+    assert sorted(failure.event_id for failure in told) == sorted(receipts[number].event_id for number in lost)
+
+
+def _reason(receipt: Receipt) -> str | None:
+    try:
+        receipt.result(0)
+    except DeliveryFailed as error:
+        return error.reason
+    return None
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800", "a" * 300, "/".join(["a" * 200] * 30)])
+def test_a_path_that_no_system_takes_is_refused_at_once(make: Make, tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidSetting, match=r"^spool: "):
+        make(f"{tmp_path}/{name}")
+
+
+def test_a_disk_that_raises_something_else_fails_the_event(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publisher = make(tmp_path)
+
+    def refuse(*_: object) -> int:
+        raise ValueError("embedded null byte")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", refuse)
+        receipt = publisher.publish(created())
+    assert _reason(receipt) == "spool_failed"
 
 
 def _used(folder: Path) -> int:

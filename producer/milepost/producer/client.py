@@ -15,6 +15,7 @@ from milepost.producer.delivery.carrier import Carrier
 from milepost.producer.delivery.courier import Courier
 from milepost.producer.delivery.outbox import Outbox
 from milepost.producer.delivery.receipt import Receipt
+from milepost.producer.guard import finite
 from milepost.producer.spool.outbox import SpoolOutbox
 from milepost.producer.spool.settings import Spool, spool_of
 from milepost.producer.stats import PublisherStats
@@ -88,14 +89,15 @@ class CheckpointPublisher:
 
         Returns 0 when they are, else how many events are still under way. Blocks; in asyncio, await the receipts.
         """
-        return 0 if self._courier.flush(timeout) else max(self.stats().under_way, 1)
+        return 0 if self._courier.flush(finite(timeout)) else max(self.stats().under_way, 1)
 
     def close(self, timeout: float = DEFAULT_CLOSE_SECONDS) -> None:
         """Take no more events, deliver the rest for at most `timeout` seconds, and report what could not be.
 
-        What is left fails as `closed`. May be called again, from any thread, and from a signal handler.
+        What is left fails as `closed`. `math.inf` waits for as long as it takes; None is a `TypeError`.
+        May be called again, from any thread, and from a signal handler.
         """
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + finite(timeout)
         self._outbox.close()
         self._courier.stop(deadline)
         self._courier.conclude(deadline)

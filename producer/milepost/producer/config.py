@@ -10,6 +10,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaException, Producer
 
 from milepost.producer.config_rules import BOUNDED, FIXED, LOGIN_TRIES, REFUSED, SECRET
+from milepost.producer.guard import log_exception
 from milepost.schemas import InvalidSetting
 from milepost.schemas.wire import MAX_RECORD_BYTES
 
@@ -47,6 +48,8 @@ class Settings:
         self, bootstrap_servers: str, *, topic: str, source: str, queue_bytes: int, kafka: Mapping[str, Value]
     ) -> None:
         """Raises `InvalidSetting`, naming what is at fault. Reads files of certificates; touches no network."""
+        if isinstance(bootstrap_servers, str) and "@" in bootstrap_servers:  # not shown: it may hold a password
+            raise InvalidSetting("bootstrap_servers: expected HOST:PORT, comma between them, found one with an @ in it")
         self.servers: Final = _matching(
             "bootstrap_servers", bootstrap_servers, "HOST:PORT, comma between them", _servers
         )
@@ -97,8 +100,7 @@ class Settings:
         logger = logging.Logger("milepost.producer.check", logging.DEBUG)  # noqa: LOG001
         logger.addHandler(_Listener(heard))
         config = {**DEFAULTS, **_without_login(self._kafka), "logger": logger, "log_level": 7}
-        for name in ("debug", "test.mock.num.brokers"):
-            config.pop(name, None)
+        config.pop("debug", None)
         try:
             producer = Producer(config)
             producer.poll(0)
@@ -124,6 +126,12 @@ def _check(name: object, value: object) -> None:
         raise InvalidSetting(f"kafka: expected names of librdkafka's settings, found {name!r}")
     if (why := REFUSED.get(name)) is not None:
         raise InvalidSetting(f"kafka: {name} can't be set: {why}")
+    if name in ("error_cb", "oauth_cb", "stats_cb", "throttle_cb") and not callable(value):
+        raise InvalidSetting(f"kafka: {name}: expected a function, found {type(value).__name__}")
+    if name == "logger" and not isinstance(value, logging.Logger):
+        raise InvalidSetting(f"kafka: logger: expected a logging.Logger, found {type(value).__name__}")
+    if isinstance(value, str) and not _is_text(value):
+        raise InvalidSetting(f"kafka: {name}: expected a text, found one with half a surrogate pair")
     text = str(value).strip().lower()
     if name in FIXED and text not in FIXED[name][0]:
         accepted, why = FIXED[name]
@@ -153,7 +161,15 @@ def _matching(name: str, value: object, expected: str, check: Callable[[str], ob
 
 
 def _servers(value: str) -> bool:
-    return all(_SERVER.fullmatch(server.strip()) for server in value.split(","))
+    return _is_text(value) and all(_SERVER.fullmatch(server.strip()) for server in value.split(","))
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeError:
+        return False
+    return True
 
 
 def _guarded(name: str, callback: Callable[..., Any]) -> Callable[..., None]:
@@ -162,7 +178,7 @@ def _guarded(name: str, callback: Callable[..., Any]) -> Callable[..., None]:
     def call(*arguments: Any) -> None:
         try:
             callback(*arguments)
-        except Exception:  # whatever it is, it is the callback's own
-            logging.getLogger("milepost.producer").exception("%s raised", name)
+        except BaseException:  # noqa: BLE001 - whatever it is, SystemExit too, it is the callback's own
+            log_exception(logging.getLogger("milepost.producer"), "%s raised", name)
 
     return call

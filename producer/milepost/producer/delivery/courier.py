@@ -16,6 +16,7 @@ from milepost.producer.delivery import lifecycle
 from milepost.producer.delivery.link import Link
 from milepost.producer.delivery.outbox import Outbox
 from milepost.producer.delivery.reporter import Pace
+from milepost.producer.guard import log_exception
 
 logger = logging.getLogger("milepost.producer")
 
@@ -90,18 +91,26 @@ class Courier:
         self._stopping = True
         self.wake()
 
-    def conclude(self, deadline: float) -> None:
-        """Wait for the end that `stop` has asked for, and a little longer; all is settled and reported then."""
+    def conclude(self, deadline: float, limit: float | None = None) -> None:
+        """Wait for the end that `stop` has asked for, and a little longer; all is settled and reported then.
+
+        `limit` (monotonic) bounds that little, for several that end together.
+        """
+
+        def left(until: float, grace: float) -> float:
+            now = time.monotonic()
+            wait = max(until - now, 0.0) + grace
+            return wait if limit is None else max(min(wait, limit - now), 0.0)
+
         if self.thread is not threading.current_thread():
-            wait = max(deadline - time.monotonic(), 0.0) + GRACE_SECONDS
-            if self.thread is None or not self.finished.wait(wait):
+            if self.thread is None or not self.finished.wait(left(deadline, GRACE_SECONDS)):
                 self.outbox.fail_rest()  # it hangs in a call of librdkafka
             if self.thread is None:
                 self.outbox.release()
             self._reporter.finish()
-            self._reporter.join(max(deadline - time.monotonic(), 0.0) + GRACE_SECONDS)
+            self._reporter.join(left(deadline, GRACE_SECONDS))
             if self.thread is not None and self.finished.is_set():
-                self.thread.join(GRACE_SECONDS)
+                self.thread.join(left(0.0, GRACE_SECONDS))
 
     # ---- its own thread ----
 
@@ -110,13 +119,15 @@ class Courier:
             while not self._over():
                 try:
                     self._round()
-                except Exception:  # the events must go on, whatever broke one round
+                except BaseException:  # noqa: BLE001 - the events must go on, whatever broke one round
                     if self._complaints.due():
-                        logger.exception("publisher %s: a round of the courier failed", self.outbox.publisher_id)
+                        log_exception(logger, "publisher %s: a round of the courier failed", self.outbox.publisher_id)
                     self._wait_for_better()
         finally:
-            self._end()
-            lifecycle.running.discard(self)
+            try:
+                self._end()
+            finally:
+                lifecycle.running.discard(self)
 
     def _over(self) -> bool:
         if not self._stopping:

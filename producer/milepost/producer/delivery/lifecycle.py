@@ -10,11 +10,15 @@ import time
 from typing import TYPE_CHECKING, Final, Protocol
 from weakref import WeakSet
 
+from milepost.producer.delivery import receipt
+
 if TYPE_CHECKING:
     from milepost.producer.delivery.courier import Courier
 
 EXIT_SECONDS: Final = 4.5
-"""How long an exit without `close` waits for deliveries; half a second more for what hangs."""
+"""How long an exit without `close` waits for deliveries."""
+HANGING_SECONDS: Final = 0.5
+"""How much longer for what hangs: of all publishers together."""
 
 
 class Publisher(Protocol):
@@ -47,10 +51,11 @@ def _at_exit() -> None:
     for courier in couriers:
         courier.stop(deadline)
     for courier in couriers:
-        courier.conclude(deadline)
+        courier.conclude(deadline, deadline + HANGING_SECONDS)
 
 
 def _in_child() -> None:
+    receipt.renew_lock()
     for courier in running:
         if courier.link is not None and courier.link.producer is not None:
             # its threads are the parent's: destroying it here would wait for them for ever

@@ -10,9 +10,10 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
+from milepost.producer.guard import finite
 from milepost.schemas import DeliveryFailed, Position
 
-_REGISTERING: Final = threading.Lock()  # one for all receipts: it is held for a list's append, and only by who waits
+_REGISTERING = threading.Lock()  # one for all receipts: it is held for a list's append, and only by who waits
 
 
 class Receipt:
@@ -40,11 +41,12 @@ class Receipt:
         Blocks for at most `timeout` seconds, or for as long as it takes. Raises `TimeoutError` when they have passed,
         and `DeliveryFailed` when the event did not reach the log.
         """
+        limit = None if timeout is None else finite(timeout)
         if self._outcome is None:
             event = threading.Event()
             self._enlist(event.set)
             try:
-                if self._outcome is None and not event.wait(timeout) and self._outcome is None:
+                if self._outcome is None and not event.wait(limit) and self._outcome is None:
                     raise TimeoutError(f"event {self.event_id} is still under way after {timeout} s")
             finally:
                 self._dismiss(event.set)
@@ -95,6 +97,12 @@ class Receipt:
             raise TimeoutError(f"event {self.event_id} is still under way")
         # a new one each time: one exception raised by many waiters would pile up their tracebacks
         raise DeliveryFailed(outcome.event_id, outcome.reason, outcome.detail)
+
+
+def renew_lock() -> None:
+    """In a forked child: a thread that is not there may have held it."""
+    global _REGISTERING  # noqa: PLW0603 - one for all
+    _REGISTERING = threading.Lock()
 
 
 def _wake(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:

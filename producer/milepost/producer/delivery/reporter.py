@@ -10,6 +10,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Final
 
+from milepost.producer.guard import log_exception
 from milepost.schemas import DeliveryFailed
 
 logger = logging.getLogger("milepost.producer")
@@ -89,15 +90,23 @@ class Reporter:
             self._thread = thread
 
     def _run(self) -> None:
-        while not self._over():
+        while True:
             try:
-                failure = self._queue.get(timeout=self._pace.remaining() if self._unlogged else None)
-            except Empty:
-                failure = None
-            if failure is not None:
-                self._tell(failure)
-            if self._unlogged and self._pace.due():
-                self._log()
+                if self._over():
+                    return
+                self._round()
+            except BaseException:  # noqa: BLE001 - whatever it is, the failures that come later must be told
+                log_exception(logger, "publisher %s: telling of failures failed", self._publisher)
+
+    def _round(self) -> None:
+        try:
+            failure = self._queue.get(timeout=self._pace.remaining() if self._unlogged else None)
+        except Empty:
+            failure = None
+        if failure is not None:
+            self._tell(failure)
+        if self._unlogged and self._pace.due():
+            self._log()
 
     def _over(self) -> bool:
         if not self._finishing or not self._queue.empty():
@@ -122,9 +131,9 @@ class Reporter:
             return
         try:
             self._on_failure(failure)
-        except Exception:  # whatever it is, it is the callback's own
+        except BaseException:  # noqa: BLE001 - whatever it is, SystemExit too, it is the callback's own
             if self._raised.due():
-                logger.exception("publisher %s: on_failure raised; the event: %s", self._publisher, failure)
+                log_exception(logger, "publisher %s: on_failure raised; the event: %s", self._publisher, failure)
 
     def _log(self) -> None:
         counts, self._unlogged = self._unlogged, Counter()
@@ -133,11 +142,14 @@ class Reporter:
             return
         reasons = ", ".join(f"{count} {reason}" for reason, count in counts.most_common())
         more = f", and {untold} that on_failure was too slow to hear of" if untold else ""
-        logger.error(
-            "publisher %s: %d not delivered (%s)%s; the last: %s",
-            self._publisher,
-            counts.total(),
-            reasons,
-            more,
-            self._last,
-        )
+        try:
+            logger.error(
+                "publisher %s: %d not delivered (%s)%s; the last: %s",
+                self._publisher,
+                counts.total(),
+                reasons,
+                more,
+                self._last,
+            )
+        except BaseException:  # noqa: BLE001 - a filter or a handler of the application
+            log_exception(logger, "publisher %s: the log raised", self._publisher)

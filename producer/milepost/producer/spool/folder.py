@@ -47,11 +47,14 @@ def list_folder(folder: Path) -> Listing:
     segments: dict[str, list[int]] = {}
     damaged, foreign = [], []
     try:
-        names = sorted(path.name for path in folder.iterdir())
+        with os.scandir(folder) as entries:
+            names = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
     except FileNotFoundError:
         names = []
-    for name in names:
-        if match := _SEGMENT.fullmatch(name):
+    for name, is_folder in names:
+        if is_folder:
+            foreign.append(name)
+        elif match := _SEGMENT.fullmatch(name):
             segments.setdefault(match[1], []).append(int(match[2]))
         elif name.endswith(DAMAGED) and _OURS.fullmatch(name):
             damaged.append(name)
@@ -60,8 +63,13 @@ def list_folder(folder: Path) -> Listing:
     return Listing(segments, damaged, foreign)
 
 
-def used_bytes(folder: Path, segment_bytes: int) -> int:
-    """What the folder holds; a publisher's newest segment counts as full, since it may become so without asking again."""
+def round_up(size: int, step: int) -> int:
+    """What a segment of this size has been granted: publishers ask again before they pass a step."""
+    return -(-size // step) * step
+
+
+def used_bytes(folder: Path, step: int) -> int:
+    """What the folder holds; a living publisher's newest segment counts up to the step to which it may grow unasked."""
     total = 0
     newest: dict[str, tuple[int, int]] = {}
     with os.scandir(folder) as entries:
@@ -71,7 +79,9 @@ def used_bytes(folder: Path, segment_bytes: int) -> int:
                 total += size
                 if match := _SEGMENT.fullmatch(entry.name):
                     newest[match[1]] = max(newest.get(match[1], (-1, 0)), (int(match[2]), size))
-    return total + sum(max(segment_bytes - size, 0) for _, size in newest.values())
+    return total + sum(
+        round_up(size, step) - size for publisher, (_, size) in newest.items() if is_alive(folder, publisher)
+    )
 
 
 class Claim:

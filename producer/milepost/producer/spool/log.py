@@ -10,7 +10,7 @@ from itertools import count
 from typing import Final
 from uuid import UUID
 
-from milepost.producer.spool.folder import Claim, SegmentName, used_bytes
+from milepost.producer.spool.folder import Claim, SegmentName, round_up, used_bytes
 from milepost.producer.spool.format import About, file_head, head_of
 from milepost.producer.spool.settings import Spool
 from milepost.producer.spool.trail import Segment, Trail
@@ -55,6 +55,8 @@ class Log(Trail):
             full = segment is not None and segment.size > segment.start
             if segment is None or (full and not nested and segment.size + total > self._spool.segment_bytes):
                 segment = self._rotate(total)
+            elif full:
+                self._grow(segment, total)
             self._write(segment, head, body)
             if self._closed:  # by a signal handler, in the middle of this
                 raise OSError(errno.EBADF, "the publisher was closed meanwhile")
@@ -136,7 +138,8 @@ class Log(Trail):
         try:
             if os.write(fd, head) != len(head):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            self._check_limit(len(head) + total)
+            # with the new file in it, so that of two processes that grow at once none passes the limit unseen
+            self._check_limit(len(head), len(head) + total)
             if self._spool.fsync:
                 _sync_folder(path.parent)
         except (OSError, SpoolFullError):
@@ -144,11 +147,30 @@ class Log(Trail):
             raise
         return segment
 
-    def _check_limit(self, needed: int) -> None:
-        """With the new file in it, so that of two processes that grow at once none passes the limit unseen."""
-        used = used_bytes(self._spool.folder, self._spool.segment_bytes)
-        more = max(needed - self._spool.segment_bytes, 0)
-        if used + more > self._spool.limit_bytes:
+    def _grow(self, segment: Segment, total: int) -> None:
+        """Look at the limit when a record would pass the step that the segment was granted.
+
+        Two processes that do so in the same moment may pass the limit by a step.
+        """
+        step = self._spool.step_bytes
+        if round_up(segment.size + total, step) <= round_up(segment.size, step):
+            return
+        if self._refusal is not None and time.monotonic() < self._refused_until:
+            raise self._refusal.with_traceback(None)
+        try:
+            self._check_limit(segment.size, segment.size + total)
+        except FileNotFoundError:
+            return  # somebody has removed the folder: what is open is written on
+        except (OSError, SpoolFullError) as error:
+            self._refuse(error)
+            raise
+        self._refusal = None
+
+    def _check_limit(self, size: int, needed: int) -> None:
+        """Whether the newest segment may grow from a size to another. Raises `SpoolFullError`, `OSError`."""
+        step = self._spool.step_bytes
+        used = used_bytes(self._spool.folder, step)
+        if used + round_up(needed, step) - round_up(size, step) > self._spool.limit_bytes:
             raise SpoolFullError(f"{self._spool.folder} may hold {self._spool.limit_bytes} bytes (limit_bytes)")
 
     def _refuse(self, error: Exception) -> None:

@@ -76,6 +76,10 @@ class SpoolOutbox(Outbox):
         self._look: Final = Pace(LOOK_SECONDS)
         self._complaints: Final = Pace(5.0)
         self._last_read = 0
+        # the numbers that are in the log and not read yet, as runs of first and last; and the newest with its end
+        self._written: Final[deque[list[int]]] = deque()
+        self._tip: tuple[Segment, int, int] | None = None
+        self._hole_end: int | None = None  # where a stretch without numbers has ended that was read last
         self._recovered = 0
 
     # ---- for those who publish ----
@@ -99,7 +103,8 @@ class SpoolOutbox(Outbox):
             try:
                 segment = self._log.append(seq, body, crc)
                 self._taken_bytes += size
-            except (OSError, SpoolFullError) as error:
+                self._note_written(seq, segment)
+            except (OSError, SpoolFullError, ValueError) as error:  # the last: a name that the system does not take
                 refusal = error
                 self._refused[_reason(error)] += 1
         if segment is not None and self._spool.fsync:
@@ -110,6 +115,13 @@ class SpoolOutbox(Outbox):
         elif self._sealed:  # closed by a signal handler or another thread since the check above
             self.fail_rest()
         return refusal is None
+
+    def _note_written(self, seq: int, segment: Segment) -> None:
+        if self._written and self._written[-1][1] == seq - 1:
+            self._written[-1][1] = seq
+        else:
+            self._written.append([seq, seq])
+        self._tip = (segment, segment.size, seq)
 
     def _sync(self, segment: Segment) -> None:
         try:
@@ -142,6 +154,7 @@ class SpoolOutbox(Outbox):
         """Note what is settled, give its space back, and look for the rest of publishers that have died."""
         if self._sealed:
             return
+        self._fail_lost_tail()
         try:
             if self._look.due():
                 self._rests.extend(self._finder.look(self.publisher_id.hex))
@@ -157,6 +170,7 @@ class SpoolOutbox(Outbox):
 
     def fail_rest(self) -> int:
         """Leave all that is under way to the next publisher of the folder; how many of ours those are."""
+        self._fail_lost_tail()
         with self._sending:
             first, self._sealed = not self._sealed, True
             parcels = [*self.sent.values(), *self.waiting]
@@ -241,6 +255,8 @@ class SpoolOutbox(Outbox):
 
     def _take(self, trail: Trail, place: int, record: Found) -> None:
         ours = trail is self._log
+        if ours:
+            self._pass(record)
         receipt = self._receipts.pop(record.seq, None) if ours and record.seq is not None else None
         checked = _checked(record)
         if checked is None:
@@ -251,8 +267,6 @@ class SpoolOutbox(Outbox):
                     self._failed[SPOOL_DAMAGED] += 1
                 self._tell(receipt, SPOOL_DAMAGED, "the disk did not give back what was written to it")
             return
-        if ours and record.seq is not None:
-            self._last_read = record.seq
         parcel = SpooledParcel(
             record.seq if ours and record.seq is not None else next(self._foreign_seqs),
             receipt or Receipt(checked.event.event_id, None),
@@ -262,6 +276,38 @@ class SpoolOutbox(Outbox):
             place=place,
         )
         self.waiting.append(parcel)
+
+    def _pass(self, record: Found) -> None:
+        """Note how far our log was read; what a damaged stretch before this record held is lost."""
+        if record.seq is None:
+            self._hole_end = record.end
+            return
+        if self._hole_end is not None:
+            self._hole_end = None
+            self._fail_lost(record.seq - 1)
+        self._read_up_to(record.seq)
+
+    def _read_up_to(self, seq: int) -> None:
+        self._last_read = max(self._last_read, seq)
+        while len(self._written) > 1 and self._written[0][1] <= self._last_read:
+            self._written.popleft()
+
+    def _fail_lost_tail(self) -> None:
+        """When a damaged stretch is the last that there is, all written numbers up to there are lost."""
+        tip = self._tip
+        if self._hole_end is not None and tip is not None and tip[1] == self._hole_end and not self._log.unread():
+            self._hole_end = None
+            self._fail_lost(tip[2])
+            self._read_up_to(tip[2])
+
+    def _fail_lost(self, last: int) -> None:
+        """Fail the events that were written, after the last that was read and up to this number."""
+        for begin, end in tuple(self._written):
+            for seq in range(max(begin, self._last_read + 1), min(end, last) + 1):
+                receipt = self._receipts.pop(seq, None) or Receipt(UUID(int=0), None)
+                with self._sending:
+                    self._failed[SPOOL_DAMAGED] += 1
+                self._tell(receipt, SPOOL_DAMAGED, "the disk did not give back what was written to it")
 
 
 def _settle(parcel: Parcel) -> None:

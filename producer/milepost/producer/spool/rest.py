@@ -38,6 +38,7 @@ class Finder:
         self._folder: Final = folder
         self._topic: Final = topic
         self._dead_since: dict[str, float] = {}
+        self._skipped: Final[set[str]] = set()
         self._started = False
 
     def look(self, mine: str) -> Iterator[Rest]:
@@ -50,26 +51,56 @@ class Finder:
         for publisher, numbers in list_folder(self._folder).segments.items():
             if publisher == mine:
                 continue
-            claim = Claim.of_dead(self._folder, publisher)
-            if claim is None:
+            try:
+                claim = Claim.of_dead(self._folder, publisher)
+                if claim is None:
+                    continue
+                since = self._dead_since[publisher] = dead_since.get(publisher, time.monotonic())
+                due = first or time.monotonic() - since >= PATIENCE_SECONDS
+                if not due:
+                    claim.release(remove=False)
+                    continue
+                rest = self._rest(claim, publisher, numbers)
+            except (
+                OSError
+            ) as error:  # another user's, or a disk that does not give it: the others are sent all the same
+                self._skip(publisher, error)
                 continue
-            since = self._dead_since[publisher] = dead_since.get(publisher, time.monotonic())
-            if not first and time.monotonic() - since < PATIENCE_SECONDS:
-                claim.release(remove=False)
-            elif opened := self._open(publisher, numbers):
-                yield Rest(claim, opened[0][1].source, [segment for segment, _ in opened])
-            else:
-                claim.release(remove=not list_folder(self._folder).segments.get(publisher))
+            if rest is not None:
+                yield rest
+
+    def _skip(self, publisher: str, error: OSError) -> None:
+        if publisher not in self._skipped:
+            self._skipped.add(publisher)
+            logger.error("spool: what publisher %s left in %s is not sent: %s", publisher, self._folder, error)
+
+    def _rest(self, claim: Claim, publisher: str, numbers: list[int]) -> Rest | None:
+        """What a claim stands for; given up when that is nothing, or can't be opened."""
+        try:
+            opened = self._open(publisher, numbers)
+            remove = not opened and not list_folder(self._folder).segments.get(publisher)
+        except OSError:
+            claim.release(remove=False)
+            raise
+        if opened:
+            return Rest(claim, opened[0][1].source, [segment for segment, _ in opened])
+        claim.release(remove=remove)
+        return None
 
     def _open(self, publisher: str, numbers: list[int]) -> list[tuple[Segment, About]]:
-        found = []
-        for number in numbers:
-            path = self._folder / str(SegmentName(publisher, number))
-            opened = open_segment(path, number)
-            if opened is not None and opened[1].topic == self._topic:
-                found.append(opened)
-            elif opened is not None:
-                os.close(opened[0].fd)
+        found: list[tuple[Segment, About]] = []
+        try:
+            for number in numbers:
+                path = self._folder / str(SegmentName(publisher, number))
+                opened = open_segment(path, number)
+                if opened is not None and opened[1].topic == self._topic:
+                    found.append(opened)
+                elif opened is not None:
+                    os.close(opened[0].fd)
+        except OSError:
+            for segment, _ in found:
+                os.close(segment.fd)
+            raise
         return found
 
 
@@ -79,12 +110,17 @@ def open_segment(path: Path, number: int) -> tuple[Segment, About] | None:
         fd = os.open(path, os.O_RDWR)
     except FileNotFoundError:  # sent and removed meanwhile
         return None
-    size = os.fstat(fd).st_size
+    try:
+        size = os.fstat(fd).st_size
+        head = read_about(fd) if size else None
+    except OSError:
+        os.close(fd)
+        raise
     if size == 0:  # its publisher died before it held anything
         os.close(fd)
         path.unlink()
         return None
-    if (head := read_about(fd)) is None:
+    if head is None:
         os.close(fd)
         path.rename(path.with_name(path.name + FOREIGN))
         logger.error(

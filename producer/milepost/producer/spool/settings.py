@@ -15,6 +15,11 @@ LEAST_LIMIT_BYTES: Final = 1024 * 1024
 USUAL_SEGMENT_BYTES: Final = 8 * 1024 * 1024
 MOST_SEGMENTS: Final = 128
 """Each holds a file descriptor."""
+STEPS: Final = 16
+"""In how many a segment grows."""
+_LONGEST_NAME: Final = 255
+_LONGEST_PATH: Final = 4_000
+"""With room for the names of the files."""
 
 
 class Spool(msgspec.Struct, frozen=True):
@@ -31,9 +36,14 @@ class Spool(msgspec.Struct, frozen=True):
     """What all files of the folder may hold together; an event that would pass it fails as `spool_full`."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.path, str | os.PathLike) or not os.fspath(self.path):
+        if not isinstance(self.path, str | os.PathLike):
             raise InvalidSetting(f"spool: expected the path of a folder, found {self.path!r}")
-        if self.folder.exists() and not self.folder.is_dir():
+        _check_path(os.fspath(self.path))
+        try:
+            is_other = self.folder.exists() and not self.folder.is_dir()
+        except OSError as error:
+            raise InvalidSetting(f"spool: {error}") from error
+        if is_other:
             raise InvalidSetting(f"spool: expected a folder, found a file at {self.folder}")
         if type(self.fsync) is not bool:
             raise InvalidSetting(f"spool: fsync: expected a bool, found {self.fsync!r}")
@@ -51,6 +61,23 @@ class Spool(msgspec.Struct, frozen=True):
     def segment_bytes(self) -> int:
         """How large a file grows before the next one begins: the unit in which space comes back."""
         return max(min(USUAL_SEGMENT_BYTES, self.limit_bytes // 16), self.limit_bytes // MOST_SEGMENTS)
+
+    @property
+    def step_bytes(self) -> int:
+        """How far a file grows before its publisher looks at the limit again: what each living one may hold in reserve."""
+        return self.segment_bytes // STEPS
+
+
+def _check_path(path: object) -> None:
+    """Raises `InvalidSetting` for what no system could make a folder of."""
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise InvalidSetting(f"spool: expected the path of a folder, found {path!r}")
+    try:
+        raw = os.fsencode(Path(path).absolute())
+    except UnicodeError:
+        raise InvalidSetting(f"spool: expected the path of a folder, found one that is no text: {path!r}") from None
+    if len(raw) > _LONGEST_PATH or any(len(name) > _LONGEST_NAME for name in raw.split(b"/")):
+        raise InvalidSetting(f"spool: the path is too long, or a name in it: {path[:100]!r}...")
 
 
 def spool_of(value: object) -> Spool | None:

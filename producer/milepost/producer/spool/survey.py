@@ -38,7 +38,7 @@ class FolderStatus(msgspec.Struct, frozen=True):
     set_aside: list[str]
     """Names of files with damage, whose other events were sent."""
     foreign: list[str]
-    """Names of files that belong to no spool: nothing of them is sent."""
+    """Names of files that belong to no spool, or can't be read: nothing of them is sent."""
 
 
 class _Count(msgspec.Struct):
@@ -87,11 +87,13 @@ def _rest(folder: Path, publisher: str, count: _Count) -> PublisherRest:
 
 
 def _count(path: Path, count: _Count) -> bool:
-    """Add a file to the count; whether it is one of a spool."""
+    """Add a file to the count; whether it is one of a spool that can be read."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except FileNotFoundError:  # sent and removed meanwhile
         return True
+    except OSError:  # another user's: the others are counted all the same
+        return False
     try:
         size = os.fstat(fd).st_size
         if size == 0:
@@ -108,5 +110,7 @@ def _count(path: Path, count: _Count) -> bool:
             count.events += sum(record.body is not None for record in found)
             count.damaged += sum(record.body is None for record in found)
         return True
+    except OSError:  # the disk does not give it
+        return False
     finally:
         os.close(fd)
