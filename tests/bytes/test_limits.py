@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from milepost.producer import CheckpointPublisher
-from milepost.schemas import MAX_STATE_BYTES, CheckpointCreated, InvalidEvent, encode
+from milepost.schemas import MAX_STATE_BYTES, CheckpointCreated, InvalidEvent, SessionDeleted, encode
 from tests.fixtures.commands import Milepost, wait_until
 from tests.fixtures.raw_kafka import RawRecord, produce_bytes
 
@@ -62,7 +62,33 @@ def test_what_waits_in_the_log_does_not_wait_in_memory(
     state = state_of(MAX_STATE_BYTES)
     for session in range(4):
         produce_bytes(kafka_servers, topic, records(f"s{session}", state, WAITING // 4))
-    with milepost.running("consume", "--until-caught-up", "--json", log=tmp_path / "log") as process:
+    peak = peak_of_catching_up(milepost, tmp_path / "log")
+    assert f'"applied":{WAITING}' in (tmp_path / "log").read_text()
+    assert 16 < peak < LARGEST_MEMORY_MB
+
+
+@pytest.mark.parametrize("name", [b"other", b"ce_other"])
+def test_nor_do_headers(milepost: Milepost, kafka_servers: str, topic: str, tmp_path: Path, name: bytes) -> None:
+    """60 deletions without a value, and 16 MiB in a header of each."""
+    made = encode(SessionDeleted(tenant_id="t", session_id="s"), source="/runtimes/test")
+    headers = {name.encode(): value.encode() if isinstance(value, str) else value for name, value in made.headers}
+    pad = (name, b"x" * MAX_STATE_BYTES)
+    produce_bytes(
+        kafka_servers,
+        topic,
+        [
+            RawRecord(made.key, None, [*(headers | {b"ce_id": b"%032x" % (each + 1)}).items(), pad])
+            for each in range(60)
+        ],
+    )
+    peak = peak_of_catching_up(milepost, tmp_path / "log")
+    assert f'"{"quarantined" if name == b"ce_other" else "applied"}":60' in (tmp_path / "log").read_text()
+    assert 16 < peak < LARGEST_MEMORY_MB
+
+
+def peak_of_catching_up(milepost: Milepost, log: Path) -> int:
+    """The most memory that the consumer had, in MB."""
+    with milepost.running("consume", "--until-caught-up", "--json", log=log) as process:
         peaks: list[int] = []
 
         def has_ended() -> bool:
@@ -70,8 +96,7 @@ def test_what_waits_in_the_log_does_not_wait_in_memory(
             return process.poll() is not None
 
         wait_until(has_ended, "the end of the log", limit=240)
-    assert f'"applied":{WAITING}' in (tmp_path / "log").read_text()
-    assert 16 < max(peaks) < LARGEST_MEMORY_MB
+    return max(peaks)
 
 
 def records(session: str, state: bytes, number: int) -> list[RawRecord]:

@@ -137,6 +137,7 @@ def test_dismiss(command: Milepost, database: str, filled: list[LogRecord]) -> N
     assert dump(database) == before
     assert command.result("quarantine", "dismiss", ids[0], "--reason", " ").returncode == 2
     assert command.result("quarantine", "dismiss", ids[0]).returncode == 2
+    assert command.result("quarantine", "dismiss", ids[0], "--reason", "\udcff").returncode == 2  # the byte FF
 
 
 def test_retry(command: Milepost, database: str, filled: list[LogRecord]) -> None:

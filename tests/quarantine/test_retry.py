@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from milepost.consumer.database import connect
 from milepost.consumer.materializer import Materializer, become_writer
-from milepost.consumer.quarantine import operator
+from milepost.consumer.quarantine import dismiss, operator
 from milepost.consumer.records import LogRecord
 from milepost.consumer.retry import Retried, Retry, RetryResult
 from milepost.schemas import DEFAULT_TOPIC, Event, Fenced, Position, SessionDeleted
@@ -63,6 +63,17 @@ def view(database: str) -> Iterator[View]:
     made = View(database)
     yield made
     made.close()
+
+
+def noted(view: View) -> list[tuple[object, ...]]:
+    """Status, note, whether the operator is named, and whether it was just now, of what stands in the quarantine."""
+    with closing(connect(view.database)) as connection:
+        return connection.execute(
+            "select status, note, coalesce(changed_by = %s, false), "
+            "coalesce(changed_at between now() - interval '1 minute' and now(), false) "
+            'from milepost.quarantine order by partition, "offset"',
+            [operator(connection)],
+        ).fetchall()
 
 
 def position(record: LogRecord) -> Position:
@@ -122,7 +133,8 @@ def test_too_late_when_its_session_went_on(view: View) -> None:
     assert result.result is Retried.TOO_LATE
     assert f"the event at {records[2].partition}@{records[2].offset} of the same session" in result.detail
     assert "replay into an empty database" in result.detail
-    assert dump(view.database) == before
+    assert without_quarantine(dump(view.database)) == without_quarantine(before)
+    assert noted(view) == [("open", f"too_late: {result.detail}", True, True)]
 
 
 def test_not_before_the_one_that_stands_before_it(view: View) -> None:
@@ -131,6 +143,7 @@ def test_not_before_the_one_that_stands_before_it(view: View) -> None:
     (result,) = view.retry([records[1]])
     assert result.result is Retried.NOT_YET
     assert f"the record at {records[0].partition}@{records[0].offset} of the same session" in result.detail
+    assert noted(view)[1] == ("open", f"not_yet: {result.detail}", True, True)
     # together they are taken in the order of the log, however they are named
     assert [result.result for result in view.retry([records[2], records[0], records[1]])] == [Retried.APPLIED] * 3
     assert states(view.database) == [b'{"number": 0}', b'{"number": 1}', b'{"number": 2}']
@@ -154,7 +167,18 @@ def test_what_is_still_no_event_stays_open_with_this_versions_reason(view: View,
     (result,) = view.retry([record])
     assert result.result is Retried.INVALID
     assert result.detail == "not_a_cloudevent: expected the header ce_specversion, found none"
-    assert dump(view.database) == replayed(other_database, [record])
+    assert noted(view) == [("open", f"invalid: {result.detail}", True, True)]
+    assert quarantined(view.database) == [(record.partition, record.offset, "not_a_cloudevent", "open")]
+    assert without_quarantine(dump(view.database)) == without_quarantine(replayed(other_database, [record]))
+
+
+def test_a_dismissed_one_keeps_why_it_was_dismissed(view: View) -> None:
+    record = FakeLog().append_raw(b"t/s", b"no event", [])
+    view.apply([record])
+    with closing(connect(view.database)) as connection:
+        assert dismiss(connection, position(record), "known")
+    assert [result.result for result in view.retry([record])] == [Retried.INVALID]
+    assert noted(view) == [("dismissed", "known", True, True)]
 
 
 def test_what_postgres_still_refuses_stays_open(view: View) -> None:
@@ -164,7 +188,7 @@ def test_what_postgres_still_refuses_stays_open(view: View) -> None:
         view.apply([record])
         before = dump(view.database)
         assert [result.result for result in view.retry([record])] == [Retried.INVALID]
-        assert dump(view.database) == before
+        assert without_quarantine(dump(view.database)) == without_quarantine(before)
         connection.execute("alter table milepost.history drop constraint unlucky")
     assert [result.result for result in view.retry([record])] == [Retried.APPLIED]
     assert [row[2:] for row in quarantined(view.database)] == [("refused_by_postgres", "retried")]

@@ -9,9 +9,10 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
-from milepost.consumer.database import connect
+from milepost.consumer import kafka
+from milepost.consumer.database import connect, parse, shown
 from milepost.consumer.materializer import Materializer
-from milepost.schemas import DEFAULT_TOPIC, MilepostError
+from milepost.schemas import DEFAULT_TOPIC, InvalidSetting, MilepostError
 from tests.fixtures.commands import Milepost, stop, wait_until
 from tests.fixtures.view import PARTITIONS, FakeLog, bind_log
 from tests.quarantine.helpers import created
@@ -96,3 +97,37 @@ def test_a_consumer_at_work_does_not_say_it(
     lines = (tmp_path / "log").read_text()
     assert "waiting until it is back" in lines
     assert password not in lines
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "u:hunter2SECRET/x@h:5432/x",
+        "u:12/hunter2SECRET@h/x",
+        "u:/hunter2SECRET@h/x",
+        "u:1,hunter2SECRET/a@h:1/x",
+        "u:hunter2@SECRET@h/x",
+        "u:hunter2SECRET/x",
+        "u:5432/x?sslmode=hunter2SECRET@h/x",
+    ],
+)
+def test_a_password_that_is_not_escaped(after: str) -> None:
+    """libpq takes its pieces for port, database and parameters."""
+    database = f"postgresql://{after}"
+    assert shown(database) == "the given database"
+    for call in (parse, connect):
+        with pytest.raises(InvalidSetting, match=r"^database: ") as raised:
+            call(database)
+        assert "SECRET" not in f"{raised.value!s} {raised.value.__cause__!s}"
+        assert "hunter2" not in f"{raised.value!s} {raised.value.__cause__!s}"
+
+
+def test_what_is_escaped_is_a_password() -> None:
+    assert parse("postgresql://u%40x:a%40b%2Fc@h:1/x")["password"] == "a@b/c"
+    assert shown("postgresql://u%40x:a%40b%2Fc@h:1/x") == "h:1/x"
+
+
+@pytest.mark.parametrize("servers", ["u:SECRET@host:9092", "u:SEC,RET@host:9092", "host:9092,u:SECRET@host:9092"])
+def test_servers_with_a_password(servers: str) -> None:
+    with pytest.raises(InvalidSetting, match=r"^kafka: expected HOST:PORT, found a text with an @$"):
+        kafka.settings(servers, "test")

@@ -28,6 +28,22 @@ WRITER_NEEDS: Final = (
     "row-level security lets COPY pass for the owner of the tables alone, and for roles with BYPASSRLS; as a superuser: "
     "alter role milepost_writer bypassrls"
 )
+_MAY_HOLD_AT: Final = frozenset(
+    {
+        "user",
+        "password",
+        "passfile",
+        "application_name",
+        "fallback_application_name",
+        "options",
+        "sslcert",
+        "sslkey",
+        "sslpassword",
+        "sslrootcert",
+        "sslcrl",
+        "sslcrldir",
+    }
+)
 _NO_DATABASE: Final = re.compile(r'database "[^"]*" does not exist')
 _SCHEMA: Final = ("42", "3F")
 
@@ -80,13 +96,18 @@ def parse(database: str) -> dict[str, str]:
             "database: expected a Postgres conninfo such as postgresql://user@host:5432/milepost, found something else"
         ) from None
     parameters = {name: str(value) for name, value in found.items() if value is not None}
-    if "@" in parameters.get("host", ""):
+    # a / or ? in a password ends the server's part there, and what follows lands in the other parameters
+    if any("@" in value for name, value in parameters.items() if name not in _MAY_HOLD_AT):
         raise InvalidSetting(
-            "database: the password or the user holds an @, which splits the conninfo there: write it as %40"
+            "database: found an @ where none belongs: write @ as %40, / as %2F and ? as %3F in user and password"
         )
     for name in ("port", "connect_timeout"):
         if not all(part.isdecimal() for part in parameters.get(name, "0").split(",") if part):
-            raise InvalidSetting(f"database: {name}: expected a number, found {parameters[name]!r}")
+            # which may be a piece of a password, so it is not repeated
+            raise InvalidSetting(
+                f"database: {name}: expected a number, found something else; write : as %3A, @ as %40 and / as %2F in user "
+                "and password"
+            )
     return parameters
 
 

@@ -29,6 +29,8 @@ def settings(bootstrap_servers: str, client: str) -> dict[str, str | int | float
     for server in bootstrap_servers.split(","):
         # as librdkafka reads it: a protocol may stand before it, and 9092 is the port when none is named
         if _SERVER.fullmatch(server.strip()) is None:
+            if "@" in bootstrap_servers:  # there may be a password before it, with commas in it, too
+                raise InvalidSetting("kafka: expected HOST:PORT, found a text with an @")
             raise InvalidSetting(f"kafka: expected HOST:PORT, found {server.strip()!r}")
     return {"bootstrap.servers": bootstrap_servers, "client.id": client, "socket.timeout.ms": 10_000, "log_level": 0}
 

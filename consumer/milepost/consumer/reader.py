@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from milepost.consumer import kafka
+from milepost.consumer import kafka, records
 from milepost.schemas import KafkaUnavailable, WrongLog
 
 logger = logging.getLogger(__name__)
@@ -32,10 +32,12 @@ SETTINGS: Final[Mapping[str, str | int | bool]] = {
     "session.timeout.ms": 10_000,
     "heartbeat.interval.ms": 3_000,
     # the default of 1000 makes a full queue wait a second: a third of the speed (docs/performance.md)
-    "fetch.queue.backoff.ms": 10,
+    "fetch.queue.backoff.ms": 2,
     # What waits in memory, whatever the log holds. A fetch is limited by what it brings compressed, and zstd packs 16 MiB of
     # a dull state into 900 bytes; a batch that is larger than the limit comes all the same, alone (docs/quarantine.md).
     "queued.max.messages.kbytes": 16_384,
+    # The limit above counts no headers, and a record may have 16 MiB of them: more is fetched when fewer than these wait.
+    "queued.min.messages": 8,
     "fetch.message.max.bytes": 8_192,
     "fetch.max.bytes": 8_192,
     "message.max.bytes": 1_000,  # fetch.max.bytes is never below it
@@ -43,14 +45,14 @@ SETTINGS: Final[Mapping[str, str | int | bool]] = {
     "receive.message.max.bytes": 268_435_456,
 }
 
-_STEP: Final = 4
+STEP: Final = 4
 """How many records are taken from librdkafka at once: each may have 17 MiB."""
 
 
 class Chunk(msgspec.Struct):
     """What one read gave."""
 
-    messages: list[Message]
+    messages: list[records.Message]
     skips: dict[int, int]
     """Partitions whose end lies beyond their last record, by markers of transactions: where they go on."""
 
@@ -89,7 +91,8 @@ class LogReader:
         self._consumer.assign([])
 
     def read(self, limit: int, size: int, seconds: float) -> Chunk:
-        """Wait so long for a record, then take what is there with it: `limit` records and about `size` bytes at most.
+        """Wait so long for a record, then take what is there with it: `limit` records and about `size` bytes of keys, headers and
+        values at most.
 
         Serves rebalances meanwhile. Raises `WrongLog` when a position lies outside the log, `KafkaUnavailable` when the
         group refuses us for good.
@@ -98,8 +101,17 @@ class LogReader:
         first = self._consumer.poll(seconds)
         if first is None:
             return chunk
-        for message in [first, *self._more(limit - 1, size, len(first))]:
-            self._take(message, chunk)
+        taken = largest = self._take(first, chunk)
+        left = limit - 1
+        # only what has arrived already: consume() would wait for all that it is asked for with any timeout but zero
+        while left > 0 and taken + STEP * largest < size:
+            messages = self._consumer.consume(min(STEP, left), 0)
+            if not messages:
+                break
+            left -= len(messages)
+            sizes = [self._take(message, chunk) for message in messages]
+            taken += sum(sizes)
+            largest = max(largest, *sizes)
         # a rebalance inside consume() takes partitions away from what poll() gave
         if not self.started:
             return Chunk([], {})
@@ -135,28 +147,18 @@ class LogReader:
         leaving.start()
         leaving.join(_LEAVE_SECONDS)
 
-    def _more(self, limit: int, size: int, largest: int) -> list[Message]:
-        """What has arrived already: consume() would wait for all that it is asked for with any timeout but zero."""
-        found: list[Message] = []
-        taken = largest
-        while len(found) < limit and taken + _STEP * largest < size:
-            messages = self._consumer.consume(min(_STEP, limit - len(found)), 0)
-            if not messages:
-                break
-            found += messages
-            sizes = [len(message) for message in messages]
-            taken += sum(sizes)
-            largest = max(largest, *sizes)
-        return found
-
-    def _take(self, message: Message, chunk: Chunk) -> None:
+    def _take(self, message: Message, chunk: Chunk) -> int:
+        """Put a message to the chunk. Gives how large it is."""
         error = message.error()
         partition, offset = message.partition(), message.offset()
         if error is not None:
             self._take_error(error, partition, offset, chunk)
         elif partition in self._next and offset is not None and offset >= self._next[partition]:
             self._next[partition] = offset + 1
-            chunk.messages.append(message)
+            whole, size = records.weighed(message)
+            chunk.messages.append(whole)
+            return size
+        return len(message)
 
     def _take_error(self, error: KafkaError, partition: int | None, offset: int | None, chunk: Chunk) -> None:
         code = error.code()

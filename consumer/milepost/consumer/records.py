@@ -41,6 +41,55 @@ class LogRecord(msgspec.Struct, gc=False):
         """The bytes of the value."""
         return len(self.value) if self.value is not None else 0
 
+    @property
+    def weight(self) -> int:
+        """The bytes of key, headers and value: what the record takes of memory."""
+        return self.size + len(self.key or b"") + headers_size(self.headers)
+
+
+class UnreadableMessage:
+    """A message with the name of a header that is not UTF-8: its client gives out the headers, mended, only once."""
+
+    def __init__(self, message: Message, headers: Headers) -> None:
+        self._message = message
+        self._headers = headers
+
+    def partition(self) -> int | None:
+        """As the message has it."""
+        return self._message.partition()
+
+    def offset(self) -> int | None:
+        """As the message has it."""
+        return self._message.offset()
+
+    def timestamp(self) -> tuple[int, int]:
+        """As the message has it."""
+        return self._message.timestamp()
+
+    def key(self) -> bytes | str | None:
+        """As the message has it."""
+        return self._message.key()
+
+    def value(self) -> bytes | str | None:
+        """As the message has it."""
+        return self._message.value()
+
+    def headers(self) -> Headers:
+        """As they were read, by `read_headers`."""
+        return self._headers
+
+
+def weighed(message: Message) -> tuple[Message, int]:
+    """A message without error, for `from_message`, and the bytes of its key, headers and value. To be called once for each."""
+    headers, readable = read_headers(message)
+    size = len(message.key() or b"") + headers_size(headers) + len(message.value() or b"")
+    return (message if readable else UnreadableMessage(message, headers)), size
+
+
+def headers_size(headers: Headers) -> int:
+    """About the bytes of names and values."""
+    return sum([len(name) + len(value or b"") for name, value in headers])
+
 
 def from_parts(
     partition: int,
@@ -67,7 +116,7 @@ def from_parts(
 def from_message(message: Message, partitions: int | None) -> LogRecord:
     """A record from a Kafka message without error; `partitions` as for `from_parts`."""
     partition, offset, log_time = message.partition(), message.offset(), message.timestamp()[1] * 1_000
-    headers, readable = read_headers(message)
+    headers, readable = (message.headers(), False) if isinstance(message, UnreadableMessage) else read_headers(message)
     if not readable:
         return unreadable(partition, offset, log_time, message.key(), message.value(), headers)  # type: ignore[arg-type]
     return from_parts(partition, offset, log_time, message.key(), message.value(), headers, partitions)  # type: ignore[arg-type]

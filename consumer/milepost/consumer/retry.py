@@ -84,7 +84,7 @@ class Retry:
         if record.event is None:
             return self._still_refused(position, record.fault)
         if (obstacle := self._obstacle(record, record.event)) is not None:
-            return RetryResult(position, *obstacle)
+            return self._noted(RetryResult(position, *obstacle))
         try:
             with refusals(), self._connection.transaction():
                 outcome = self._apply(record, record.event, position.topic)
@@ -101,7 +101,14 @@ class Retry:
             [reason, detail, position.partition, position.offset],
         )
         self._invalid.add((position.partition, position.offset))
-        return RetryResult(position, Retried.INVALID, f"{reason}: {detail}")
+        return self._noted(RetryResult(position, Retried.INVALID, f"{reason}: {detail}"))
+
+    def _noted(self, result: RetryResult) -> RetryResult:
+        """Record in the row who tried, when, and why nothing came of it. A dismissed record keeps why it was dismissed."""
+        note = storable(f"{result.result}: {result.detail}")
+        at = result.position
+        self._connection.execute(self._statements["tried"], [note, operator(self._connection), at.partition, at.offset])
+        return result
 
     def _obstacle(self, record: LogRecord, event: Envelope) -> tuple[Retried, str] | None:
         """Why a replay would not give what applying the record now gives."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -88,11 +88,15 @@ class Worker:
                 self._materializer.sweep()
             seconds = 0 if self._materializer.is_sweeping else _WAIT_SECONDS
             chunk = self._reader.read(self._config.batch_events, self._config.batch_bytes, seconds)
-            for batch in batches(
-                [from_message(message, self._log.partitions) for message in chunk.messages], self._config.batch_bytes
-            ):
+            # each is decoded when its batch is cut, so that a stop waits for one batch and not for all that was read
+            records = (from_message(message, self._log.partitions) for message in chunk.messages)
+            for batch in batches(records, self._config.batch_bytes):
                 self._report.applied += self._materializer.apply(batch)
                 self._report.batches += 1
+                if self._stop():
+                    # the reader is ahead of what was applied
+                    self._reader.hold()
+                    return
             if chunk.skips:
                 self._materializer.skip_to(chunk.skips)
         except Fenced as fenced:
@@ -149,13 +153,19 @@ class Worker:
             self._last_line = (now, self._report.events)
 
 
-def batches(records: Sequence[LogRecord], largest: int) -> Iterator[Sequence[LogRecord]]:
-    """Cut records into batches of at most so many bytes, in order; a larger record stands alone."""
-    start = size = 0
-    for index, record in enumerate(records):
-        if index > start and size + record.size > largest:
-            yield records[start:index]
-            start, size = index, 0
-        size += record.size
-    if start < len(records):
-        yield records[start:]
+def batches(records: Iterable[LogRecord], largest: int) -> Iterator[Sequence[LogRecord]]:
+    """Cut records into batches of at most so many bytes, keys and headers counted, in order; a larger record stands alone.
+
+    A batch is given out before more than the next record is asked for.
+    """
+    batch: list[LogRecord] = []
+    size = 0
+    for record in records:
+        weight = record.weight
+        if batch and size + weight > largest:
+            yield batch
+            batch, size = [], 0
+        batch.append(record)
+        size += weight
+    if batch:
+        yield batch

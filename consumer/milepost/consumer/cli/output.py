@@ -107,14 +107,27 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
 
 def print_facts(facts: Iterable[tuple[str, object]]) -> None:
     """Names and values, a line each."""
-    rows = [(name, shown(value)) for name, value in facts]
+    rows = [(escaped(name), shown(value)) for name, value in facts]
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         click.echo(f"{name:<{width}}  {value}")
 
 
 def shown(value: object) -> str:
-    """A value as a person reads it."""
+    """A value as a person reads it, in one line; what a terminal would obey, or would not show, is escaped."""
+    return escaped(_text(value))
+
+
+def escaped(text: str) -> str:
+    """A text whose characters that are not printable are spelled as in Python."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
+
+
+def _text(value: object) -> str:
     if value is None:
         return "-"
     if isinstance(value, datetime):

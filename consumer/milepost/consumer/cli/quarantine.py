@@ -81,8 +81,8 @@ def show(record_id: Position, database: str, value_alone: bool, as_json: bool) -
     elif as_json:
         print_json({**_document(found.entry), "headers": _headers(found)})
     else:
-        headers = [(f"header {_fact(name)}", _fact(value)) for name, value in _headers(found)]
-        print_facts([(name, _fact(value)) for name, value in _document(found.entry).items()] + headers)
+        headers = [(f"header {name}", value) for name, value in _headers(found)]
+        print_facts([*_document(found.entry).items(), *headers])
     return 0
 
 
@@ -117,6 +117,10 @@ def dismiss_entries(ids: Sequence[Position], reason: str, database: str, as_json
     """Mark open records as done with. They stay, with who did it, when and why."""
     if not reason.strip() or "\0" in reason:
         raise click.BadParameter("expected a reason", param_hint="--reason")
+    try:
+        reason.encode()
+    except UnicodeEncodeError:
+        raise click.BadParameter("expected a text in UTF-8", param_hint="--reason") from None
     results: list[tuple[str, str]] = []
     with _view(database) as connection:
         become_writer(connection)
@@ -164,11 +168,6 @@ def _document(entry: QuarantineEntry) -> dict[str, object]:
 
 def _headers(found: QuarantinedRecord) -> list[tuple[object, object]]:
     return [(shown_bytes(name), shown_bytes(value)) for name, value in raw_names(found.headers)]
-
-
-def _fact(value: object) -> object:
-    """For a terminal, which must not be told anything by a foreign publisher."""
-    return value if not isinstance(value, str) or value.isprintable() else repr(value)
 
 
 def _shown_id(position: Position) -> str:

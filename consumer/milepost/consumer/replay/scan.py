@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from milepost.consumer import kafka
-from milepost.consumer.reader import SETTINGS, position_error
+from milepost.consumer.reader import SETTINGS, STEP, position_error
+from milepost.consumer.records import weighed
 from milepost.schemas import KafkaUnavailable
+
+_BYTES_AT_ONCE: Final = 8_000_000
 
 
 class Scan:
@@ -42,29 +45,40 @@ class Scan:
         first = self._consumer.poll(seconds)
         messages: list[Message] = []
         reached: dict[int, int] = {}
-        if first is None:
-            return messages, reached
-        try:
-            found = [first, *self._consumer.consume(limit - 1, 0)]
-        except KafkaException as error:
-            raise KafkaUnavailable(f"Kafka: {kafka.reason(error)}") from error
-        for message in found:
-            partition, offset = message.partition(), message.offset()
-            if partition is None or offset is None or partition not in self._left:
-                continue
-            if (fault := message.error()) is not None:
-                self._take_error(fault, partition, offset, reached)
-                continue
-            # beyond the end there may be a record all the same, where markers of transactions lie between
-            if offset < self._end[partition]:
-                messages.append(message)
-            reached[partition] = min(offset + 1, self._end[partition])
-            self._moved(partition, reached[partition])
+        found = [first] if first is not None else []
+        taken = largest = count = 0
+        while found:
+            sizes = [self._take(message, messages, reached) for message in found]
+            count += len(found)
+            taken += sum(sizes)
+            largest = max(largest, *sizes)
+            if count >= limit or taken + STEP * largest >= _BYTES_AT_ONCE:
+                break
+            try:
+                found = self._consumer.consume(min(STEP, limit - count), 0)
+            except KafkaException as error:
+                raise KafkaUnavailable(f"Kafka: {kafka.reason(error)}") from error
         return messages, reached
 
     def close(self) -> None:
         """Close the connection to Kafka."""
         self._consumer.close()
+
+    def _take(self, message: Message, messages: list[Message], reached: dict[int, int]) -> int:
+        """Put a message to those that are wanted. Gives how large it is."""
+        partition, offset = message.partition(), message.offset()
+        if partition is None or offset is None or partition not in self._left:
+            return len(message)
+        if (fault := message.error()) is not None:
+            self._take_error(fault, partition, offset, reached)
+            return len(message)
+        whole, size = weighed(message)
+        # beyond the end there may be a record all the same, where markers of transactions lie between
+        if offset < self._end[partition]:
+            messages.append(cast(Message, whole))  # it has all that is used of one
+        reached[partition] = min(offset + 1, self._end[partition])
+        self._moved(partition, reached[partition])
+        return size
 
     def _take_error(self, error: KafkaError, partition: int, offset: int, reached: dict[int, int]) -> None:
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -12,22 +13,30 @@ import msgspec
 from milepost.schemas.errors import InvalidRecord
 from milepost.schemas.ids import id_problem, text_problem
 from milepost.schemas.reasons import Reason
-from milepost.schemas.wire import MAX_INTEGER, MAX_LABELS_BYTES, MAX_TEXT_CHARACTERS
+from milepost.schemas.wire import KNOWN_ATTRIBUTES, MAX_INTEGER, MAX_LABELS_BYTES, MAX_TEXT_CHARACTERS
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _FIRST: Final = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _LAST: Final = (datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _UUID = re.compile(rb"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
+_PLAIN_NAME = re.compile(r"ce_[a-z0-9]{1,60}")
+_FINER = re.compile(rb"(\.[0-9]{6})[0-9]+")
 _INTEGER = re.compile(rb"0|[1-9][0-9]{0,18}")
 _decode_labels = msgspec.json.Decoder(dict[str, str]).decode
 _read_time = msgspec.json.Decoder(datetime).decode
 
 
 def refuse(name: str, expected: str, found: bytes | str) -> NoReturn:
-    """Say that an attribute's value breaks its rule."""
-    shown = repr(found) if len(found) <= 80 else f"{found[:77]!r}…"
-    raise InvalidRecord(Reason.INVALID_ATTRIBUTE, f"{name}: expected {expected}, found {shown}")
+    """Say that an attribute's value breaks its rule: bytes are the value, a text says what it is."""
+    if isinstance(found, bytes):
+        found = repr(found) if len(found) <= 80 else f"{found[:77]!r}…"
+    raise InvalidRecord(Reason.INVALID_ATTRIBUTE, f"{shown_name(name)}: expected {expected}, found {found}")
+
+
+def shown_name(name: str) -> str:
+    """A name for a sentence: one that is none by CloudEvents' rule is quoted, without control characters, and cut."""
+    return name if name in KNOWN_ATTRIBUTES or _PLAIN_NAME.fullmatch(name) else f"{name[:80]!r:.100}"
 
 
 def text(name: str, value: bytes) -> str:
@@ -83,7 +92,7 @@ def digest(name: str, value: bytes) -> bytes:
     return decoded
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=256)
 def labels(name: str, value: bytes) -> bytes:
     """A flat JSON object of strings, kept as it is. Without U+0000, which `jsonb` cannot hold."""
     if len(value) > MAX_LABELS_BYTES:
@@ -92,6 +101,8 @@ def labels(name: str, value: bytes) -> bytes:
         value.decode()
         decoded = _decode_labels(value)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if not isinstance(error, UnicodeDecodeError) and _has_lone_surrogate(value):
+            refuse(name, "a flat JSON object of strings without lone surrogates", value)
         refuse(name, f"a flat JSON object of strings ({error})", value)
     if b"\\u0000" in value and any("\0" in part for pair in decoded.items() for part in pair):
         refuse(name, "no U+0000", value)
@@ -104,11 +115,33 @@ def microseconds(name: str, value: bytes) -> int:
         moment = _read_time(b'"%b"' % value)
     except (msgspec.DecodeError, UnicodeDecodeError):
         moment = None
+        if _is_rounded_past_the_last(value):
+            refuse(name, "a time between the years 1 and 9999 UTC, rounded to microseconds", value)
     if moment is None or moment.tzinfo is None or b"\\" in value:
         refuse(name, "an RFC 3339 time with its offset from UTC", value)
     if not _FIRST <= (since := (moment - _EPOCH) // _MICROSECOND) <= _LAST:
         refuse(name, "a time between the years 1 and 9999 UTC", value)
     return since
+
+
+def _is_rounded_past_the_last(value: bytes) -> bool:
+    """Whether only its finer digits make a text no time: rounded up it lies past the year 9999."""
+    try:
+        return value.startswith(b"9999-12-31") and bool(_read_time(b'"%b"' % _FINER.sub(rb"\1", value)))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+
+
+def _has_lone_surrogate(value: bytes) -> bool:
+    try:
+        decoded = json.loads(value.decode())
+        if isinstance(decoded, dict):
+            "".join([*decoded, *decoded.values()]).encode()
+    except UnicodeEncodeError:
+        return True
+    except (ValueError, TypeError, RecursionError):
+        pass
+    return False
 
 
 def to_microseconds(moment: datetime) -> int:

@@ -19,6 +19,12 @@ from milepost.schemas.wire import KNOWN_ATTRIBUTES, TYPES, Envelope, Headers, Ki
 _encode_json = msgspec.json.Encoder().encode
 _Attributes = dict[str, bytes]
 
+MAX_ATTRIBUTE_BYTES: Final = 65_536
+MAX_NAME_CHARACTERS: Final = 256
+"""Of an attribute that milepost does not know, `ce_` included."""
+MAX_EXTENSIONS_BYTES: Final = 262_144
+"""Of all attributes that milepost does not know, names and values."""
+
 # every header of an event that carries nothing unknown; others are looked through one by one
 _PLAIN: Final = KNOWN_ATTRIBUTES | {"content-type", "traceparent", "tracestate"}
 
@@ -34,6 +40,8 @@ def decode(key: bytes | None, value: bytes | None, headers: Headers | None) -> E
         attributes, value = open_envelope(value, attributes)
     if attributes.get("ce_specversion") != b"1.0":
         _refuse_version(attributes)
+    if sum(map(len, attributes.values())) > MAX_ATTRIBUTE_BYTES:
+        _check_sizes(attributes)
     kind = TYPES.get(_required(attributes, "ce_type"))
     if kind is None:
         raise InvalidRecord(Reason.UNKNOWN_KIND, f"expected one of {_known()}, found {attributes['ce_type']!r:.100}")
@@ -102,7 +110,8 @@ def _attributes(headers: Headers) -> _Attributes:
         for name in attributes:
             if names.count(name) > 1 and (name in _PLAIN or name.startswith("ce_")):
                 raise InvalidRecord(
-                    Reason.REPEATED_ATTRIBUTE, f"expected {name} once, found it {names.count(name)} times"
+                    Reason.REPEATED_ATTRIBUTE,
+                    f"expected {read.shown_name(name)} once, found it {names.count(name)} times",
                 )
     return attributes
 
@@ -163,11 +172,23 @@ def _check_no_value(value: bytes | None) -> None:
         raise InvalidRecord(Reason.UNEXPECTED_VALUE, f"expected a null value for a deletion, found {len(value)} bytes")
 
 
+def _check_sizes(attributes: _Attributes) -> None:
+    for name, value in attributes.items():
+        if name.startswith("ce_") and len(value) > MAX_ATTRIBUTE_BYTES:
+            read.refuse(name, f"at most {MAX_ATTRIBUTE_BYTES} bytes", f"{len(value)} bytes")
+
+
 def _extensions(attributes: _Attributes) -> bytes | None:
     """Attributes that milepost does not know, for the history."""
     unknown: dict[str, str] = {}
+    size = 0
     for name, value in attributes.items():
         if name.startswith("ce_") and name not in KNOWN_ATTRIBUTES:
+            if len(name) > MAX_NAME_CHARACTERS:
+                read.refuse(name, f"a name of at most {MAX_NAME_CHARACTERS} characters", f"{len(name)} characters")
+            size += len(name) + len(value)
+            if size > MAX_EXTENSIONS_BYTES:
+                read.refuse(name, f"unknown attributes of at most {MAX_EXTENSIONS_BYTES} bytes in all", f"{size} bytes")
             try:
                 unknown[name[3:]] = value.decode()
             except UnicodeDecodeError:

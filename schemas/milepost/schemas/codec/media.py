@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Final
 
@@ -12,6 +13,9 @@ JSON: Final = b"application/json"
 _STRUCTURED: Final = b"application/cloudevents+json"
 _BATCHED: Final = b"application/cloudevents-batch"
 _ANY_FORMAT: Final = b"application/cloudevents"
+_LONGEST: Final = 4_096
+# RFC 6838, section 4.2
+_JSON_SUFFIX: Final = re.compile(rb"[a-z0-9][a-z0-9!#$&^_.+-]*/[a-z0-9][a-z0-9!#$&^_.+-]*\+json")
 
 
 @lru_cache(maxsize=1_024)
@@ -21,6 +25,9 @@ def is_structured(content_type: bytes) -> bool:
     As in the Kafka binding 1.0.2, section 3: the prefix of the content type decides. Raises `InvalidRecord` for the batched
     mode and for envelopes in another format than JSON in UTF-8.
     """
+    if len(content_type) > _LONGEST:
+        expected = f"a content type of at most {_LONGEST} bytes"
+        raise InvalidRecord(Reason.WRONG_CONTENT_TYPE, f"expected {expected}, found {len(content_type)} bytes")
     media_type = _parts(content_type)[0]
     if not media_type.startswith(_ANY_FORMAT):
         return False
@@ -36,9 +43,11 @@ def is_structured(content_type: bytes) -> bool:
 def is_json(content_type: bytes) -> bool:
     """Whether a media type is JSON in UTF-8 (RFC 6838 for the suffix, RFC 8259 section 8.1 for the encoding)."""
     media_type, *parameters = _parts(content_type)
-    if media_type != JSON and not media_type.endswith(b"+json"):
+    if media_type != JSON and _JSON_SUFFIX.fullmatch(media_type) is None:
         return False
-    charsets = [part.partition(b"=")[2].strip(b' "') for part in parameters if part.startswith(b"charset=")]
+    pairs = [part.partition(b"=") for part in parameters]
+    # white space around = is no HTTP, but what it says is plain
+    charsets = [value.strip(b' \t"') for name, _, value in pairs if name.strip() == b"charset"]
     return all(charset in (b"utf-8", b"utf8", b"us-ascii") for charset in charsets)
 
 

@@ -108,7 +108,7 @@ def _end_of_attribute(text: bytes, start: int, name: str) -> int:
     if (match := _match_flat(text, start)) is not None:
         return match.end()
     if text[start : start + 1] in (b"[", b"{"):
-        refuse(f"ce_{name:.100}", "a string, a number, true or false", text[start : start + 40])
+        refuse(f"ce_{name}", "a string, a number, true or false", text[start : start + 40])
     raise _broken(text, start, f"the value of {name!r:.100}")
 
 
@@ -150,7 +150,7 @@ def _attribute(name: str, raw: bytes) -> bytes:
     try:
         return _decode_text(raw).encode()
     except (msgspec.DecodeError, UnicodeDecodeError):
-        refuse(f"ce_{name:.100}", "Unicode", raw)
+        refuse(f"ce_{name}", "Unicode", raw)
 
 
 def _data(members: Mapping[str, bytes]) -> bytes | None:

@@ -55,3 +55,8 @@ where partition = %s and "offset" = %s
 update milepost.quarantine
 set reason = %s, detail = %s
 where partition = %s and "offset" = %s
+
+-- name: tried
+update milepost.quarantine
+set note = %s, changed_by = %s, changed_at = now()
+where partition = %s and "offset" = %s and status = 'open'
