@@ -2,4 +2,10 @@
 
 from __future__ import annotations
 
+from hypothesis import settings
+
+# what a law costs hangs on the machine; pytest's own limit ends what hangs
+settings.register_profile("milepost", deadline=None)
+settings.load_profile("milepost")
+
 pytest_plugins = ["tests.fixtures.servers", "tests.fixtures.commands"]
