@@ -16,10 +16,10 @@ import msgspec
 
 from milepost.consumer import kafka, queries
 from milepost.consumer.database import Connection, connect, translated
-from milepost.consumer.log import ends, identify
+from milepost.consumer.log import ends
 from milepost.consumer.migrate import require_current
-from milepost.consumer.watch import bound_log, compare
-from milepost.schemas import Unavailable, WrongView
+from milepost.consumer.watch import require_bound
+from milepost.schemas import Unavailable
 
 QUIET: Final = timedelta(seconds=60)
 """A publisher that was silent for so long has nothing on its way between partitions."""
@@ -58,13 +58,8 @@ def read_gaps(servers: str, topic: str, database: str, *, timeout: float, settle
     """
     client = kafka.admin(servers)
     with closing(connect(database, application="milepost-audit")) as connection, translated(database):
-        connection.autocommit = True
         require_current(connection)
-        bound = bound_log(connection)
-        if bound is None:
-            raise WrongView("expected a view of a log, found one that was never filled; run: milepost setup")
-        found = identify(client, servers, topic)
-        compare(bound, found)
+        found = require_bound(client, servers, connection, topic)
         _wait(connection, ends(client, servers, found), timeout)
         gaps = _read(connection, {})
         deadline = time.monotonic() + settle

@@ -52,6 +52,17 @@ class Applied(msgspec.Struct):
     transactions: int
     """Transactions begun: one, unless Postgres refused a record."""
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """What became of the records, by the names of the totals in `milepost.partitions`."""
+        return {
+            "applied": self.outcomes.get(Outcome.APPLIED, 0),
+            "duplicates": self.outcomes.get(Outcome.DUPLICATE, 0),
+            "stale": self.outcomes.get(Outcome.STALE, 0),
+            "conflicts": self.outcomes.get(Outcome.CONFLICT, 0),
+            "quarantined": self.quarantined,
+        }
+
     def __iadd__(self, other: Applied) -> Applied:
         for outcome, count in other.outcomes.items():
             self.outcomes[outcome] = self.outcomes.get(outcome, 0) + count

@@ -10,9 +10,9 @@ import msgspec
 
 from milepost.consumer import kafka, queries
 from milepost.consumer.database import Connection, connect, scalar, translated
-from milepost.consumer.log import ends, identify
+from milepost.consumer.log import ends
 from milepost.consumer.migrate import require_current
-from milepost.consumer.watch import bound_log, compare
+from milepost.consumer.watch import require_bound
 from milepost.schemas import WrongView
 
 
@@ -69,11 +69,7 @@ def read_status(servers: str, topic: str, database: str) -> Status:
     client = kafka.admin(servers)
     with closing(connect(database, application="milepost-status")) as connection, translated(database):
         require_current(connection)
-        bound = bound_log(connection)
-        if bound is None:
-            raise WrongView("expected a view of a log, found one that was never filled; run: milepost setup")
-        found = identify(client, servers, topic)
-        compare(bound, found)
+        found = require_bound(client, servers, connection, topic)
         # positions before ends: the lag is never shown as less than nothing
         partitions = connection.execute(
             "select partition, next_offset, log_time from milepost.partitions order by partition", binary=True

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, TopicDescription  # type: ignore[
 from milepost.consumer import kafka, queries
 from milepost.consumer.database import Connection
 from milepost.consumer.log import LogIdentity, beginnings, ends, identify
-from milepost.schemas import WrongLog
+from milepost.schemas import WrongLog, WrongView
 
 _EVERY_SECONDS: Final = 5.0
 
@@ -107,3 +107,16 @@ def require(client: AdminClient, servers: str, connection: Connection, topic: st
     log = identify(client, servers, topic)
     bind(connection, log)
     return log
+
+
+def require_bound(client: AdminClient, servers: str, connection: Connection, topic: str) -> LogIdentity:
+    """The log behind the topic, which the view must be one of already.
+
+    Raises `WrongView` when the view belongs to no log yet, `WrongLog` when it is a view of another one.
+    """
+    bound = bound_log(connection)
+    if bound is None:
+        raise WrongView("expected a view of a log, found one that was never filled; run: milepost setup")
+    found = identify(client, servers, topic)
+    compare(bound, found)
+    return found

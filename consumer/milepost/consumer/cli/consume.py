@@ -10,7 +10,6 @@ import click
 from milepost.consumer.cli.options import json_option, log_and_view_options
 from milepost.consumer.cli.output import print_facts, print_json
 from milepost.consumer.config import ConsumeConfig
-from milepost.consumer.rules import Outcome
 from milepost.consumer.supervisor import consume as materialize
 
 
@@ -27,14 +26,9 @@ def consume(kafka: str, topic: str, database: str, processes: int, until_caught_
         processes=processes,
         until_caught_up=until_caught_up,
     )
-    outcomes = report.applied.outcomes
     facts = {
         "events": report.events,
-        "applied": outcomes.get(Outcome.APPLIED, 0),
-        "duplicates": outcomes.get(Outcome.DUPLICATE, 0),
-        "stale": outcomes.get(Outcome.STALE, 0),
-        "conflicts": outcomes.get(Outcome.CONFLICT, 0),
-        "quarantined": report.applied.quarantined,
+        **report.applied.counts,
         "batches": report.batches,
         "fenced": report.fenced,
     }

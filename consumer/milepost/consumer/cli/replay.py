@@ -31,7 +31,6 @@ from milepost.consumer.replay.run import Tell
 from milepost.consumer.replay.until import at_positions, at_time
 from milepost.consumer.replay.worker import Progress
 from milepost.consumer.retention import DEFAULT_NEWEST
-from milepost.consumer.rules import Outcome
 from milepost.consumer.supervisor import consume
 from milepost.schemas import Position
 
@@ -176,16 +175,11 @@ def _until(kafka: str, topic: str, moment: datetime | None, positions: tuple[Pos
 
 
 def _print(report: ReplayReport, request: ReplayRequest, comparison: views.Comparison | None, as_json: bool) -> None:
-    outcomes = report.applied.outcomes
     facts: dict[str, object] = {
         "complete": report.complete,
         "resumed": report.resumed,
         "events": report.events,
-        "applied": outcomes.get(Outcome.APPLIED, 0),
-        "duplicates": outcomes.get(Outcome.DUPLICATE, 0),
-        "stale": outcomes.get(Outcome.STALE, 0),
-        "conflicts": outcomes.get(Outcome.CONFLICT, 0),
-        "quarantined": report.applied.quarantined,
+        **report.applied.counts,
         "state_bytes": report.state_bytes,
         "states_written": report.written,
         "seconds": round(report.seconds, 2),
