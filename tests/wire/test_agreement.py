@@ -22,6 +22,7 @@ from milepost.schemas import (
     encode,
 )
 from milepost.schemas.codec import attributes
+from milepost.schemas.codec.decode import MAX_ATTRIBUTE_BYTES
 from milepost.schemas.ids import MAX_ID_CHARACTERS, MAX_TENANT_CHARACTERS, id_problem, tenant_problem, text_problem
 from milepost.schemas.published import json_schema
 from milepost.schemas.wire import KNOWN_ATTRIBUTES, MAX_INTEGER, MAX_LABELS_BYTES, MAX_TEXT_CHARACTERS, TYPES
@@ -74,6 +75,7 @@ def test_what_encode_makes_is_valid(event: CheckpointCreated | SessionDeleted) -
 @settings(max_examples=500)
 @given(strategies.events, st.sampled_from(NAMES), st.none() | strategies.texts)
 @example(FULL, "ce_labels", '{"a":"\ufffe"}')
+@example(FULL, "ce_reason", "1" * 65_537)
 def test_a_changed_record_is_judged_alike(
     event: CheckpointCreated | SessionDeleted, name: str, text: str | None
 ) -> None:
@@ -106,9 +108,7 @@ def _is_documented(name: str, text: str, *, valid: bool, accepted: bool) -> bool
         return accepted and not valid
     if name == "ce_time":
         return (accepted and not valid) or (valid and not _is_on_the_calendar(text))
-    if name == "ce_labels":
-        return valid and len(text.encode()) > MAX_LABELS_BYTES
-    return False
+    return valid and len(text.encode()) > MAX_ATTRIBUTE_BYTES
 
 
 def _is_on_the_calendar(text: str) -> bool:

@@ -84,7 +84,11 @@ def recorded(pid: int | None, created: float | None, signature: Iterable[str]) -
         return None
     try:
         process = psutil.Process(pid)
-        ours = abs(process.create_time() - created) < _CREATED_TOLERANCE and _bears(process.cmdline(), signature)
+        command_line = process.cmdline()
+        # empty for a moment while the launcher becomes the server (execve)
+        ours = abs(process.create_time() - created) < _CREATED_TOLERANCE and (
+            not command_line or _bears(command_line, signature)
+        )
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return None
     return process if ours and is_alive(process) else None
