@@ -33,6 +33,10 @@ check: $(VENV)/.wheel ## lint, types, layout
 laws: $(VENV)/.wheel ## the laws with many more examples: make laws EXAMPLES=20000
 	MILEPOST_LAW_EXAMPLES=$(or $(EXAMPLES),5000) $(BIN)/python -m pytest --timeout 0 tests/properties tests/unit
 
+.PHONY: chaos
+chaos: $(VENV)/.wheel ## kill and cut at random, and check the view: make chaos ROUNDS=1000 SEED=7
+	$(BIN)/python -m tests.chaos --rounds $(or $(ROUNDS),20) $(if $(SEED),--seed $(SEED)) $(CHAOS)
+
 .PHONY: bench
 bench: $(VENV)/.wheel ## what it costs, measured: make bench BENCH=publish for one
 	$(BIN)/python -m benchmarks $(BENCH)
@@ -42,6 +46,9 @@ lock: $(VENV)/.lock ## bring requirements.lock up to date with pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --quiet --upgrade --all-extras --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make lock' \
 	  --output-file requirements.lock
+	cd benchmarks/rivals && $(abspath $(BIN))/uv pip compile rivals.in --quiet --upgrade --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make lock' \
+	  --output-file rivals.lock
 
 .PHONY: clean
 clean: ## remove what the other targets made here

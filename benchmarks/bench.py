@@ -6,11 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from statistics import median
+from typing import Final
 
 import msgspec
 
 Figures = dict[str, float]
 """What one round of one case gave, by metric; the metric's name ends in its unit."""
+
+
+COMPARED: Final = ("events/s", "p50", "p99")
+"""How metrics begin that are compared with a baseline's."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -19,8 +24,8 @@ class Case(msgspec.Struct, frozen=True):
     name: str
     measure: Callable[[], Figures]
     """Runs one round."""
-    baseline: str | None = None
-    """The case that it is compared with, round by round."""
+    baselines: tuple[str, ...] = ()
+    """The cases that it is compared with, round by round."""
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -31,7 +36,9 @@ class Stage(msgspec.Struct, frozen=True):
     folder: Path
     """On disk, empty; removed afterwards."""
     seconds: float
-    """How long one round of one case is to take, about."""
+    """How long one round of one case is to take, about, where it can be chosen."""
+    events: int
+    """How many events a log holds that is read through."""
 
 
 class Bench(msgspec.Struct, frozen=True):
@@ -61,9 +68,8 @@ class Row(msgspec.Struct, frozen=True):
     metric: str
     rounds: list[float]
     spread: Spread
-    baseline: str | None
-    ratio: Spread | None
-    """To the baseline's figure of the same round."""
+    ratios: dict[str, Spread]
+    """To the same metric of the baselines, round by round."""
 
 
 def measure(cases: list[Case], rounds: int, progress: Callable[[str], None]) -> list[Row]:
@@ -80,8 +86,9 @@ def _rows(case: Case, figures: dict[str, list[Figures]]) -> Iterator[Row]:
     mine = figures[case.name]
     for metric in mine[0]:
         values = [found[metric] for found in mine]
-        ratio = None
-        if case.baseline is not None and metric in figures[case.baseline][0]:
-            others = [found[metric] for found in figures[case.baseline]]
-            ratio = Spread.of([value / other for value, other in zip(values, others, strict=True)])
-        yield Row(case.name, metric, values, Spread.of(values), case.baseline, ratio)
+        ratios = {}
+        for baseline in case.baselines:
+            if metric.startswith(COMPARED) and metric in figures[baseline][0]:
+                others = [found[metric] for found in figures[baseline]]
+                ratios[baseline] = Spread.of([value / other for value, other in zip(values, others, strict=True)])
+        yield Row(case.name, metric, values, Spread.of(values), ratios)

@@ -72,7 +72,7 @@ def cases(stage: Stage) -> Iterator[list[Case]]:
             made.append(Case(bare, partial(_bare, stage, topic, place)))
             for name, spool in (("publish", False), ("publish with spool", True)):
                 run = partial(_publish, stage, topic, place, spool)
-                made.append(Case(f"{name}, {state}", run, f"{name}, up" if state != "up" else bare))
+                made.append(Case(f"{name}, {state}", run, (f"{name}, up" if state != "up" else bare,)))
         yield made
     admin.delete_topics([topic])
 

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks import publish
+from benchmarks import against, digests, latency, parts, publish, scale, throughput
 from benchmarks.bench import Bench
 
-BENCHES: Final[dict[str, Bench]] = {bench.name: bench for bench in (publish.BENCH,)}
+BENCHES: Final[dict[str, Bench]] = {
+    bench.name: bench
+    for bench in (
+        throughput.BENCH,
+        parts.BENCH,
+        scale.SIZES,
+        scale.SUSTAINED,
+        scale.HUGE,
+        scale.GROWTH,
+        digests.BENCH,
+        against.BENCH,
+        publish.BENCH,
+        latency.WAY,
+        latency.READS,
+    )
+}

@@ -39,8 +39,11 @@ def show(report: Report, console: Console) -> None:
     for name in ("case", "metric", "median", "min to max", "to", "ratio", "min to max"):
         table.add_column(name, justify="right" if name in ("median", "ratio") else "left", no_wrap=True)
     for row in report.rows:
-        ratio, spread = ("", "") if row.ratio is None else _texts(row.ratio, 2)
-        table.add_row(row.case, row.metric, *_texts(row.spread, 1), row.baseline or "", ratio, spread)
+        ratios: list[tuple[str, Spread | None]] = list(row.ratios.items()) or [("", None)]
+        first, *others = ratios
+        table.add_row(row.case, row.metric, *_texts(row.spread, 1), *_ratio(*first))
+        for other in others:
+            table.add_row("", "", "", "", *_ratio(*other))
     console.print(table)
     console.print(
         f"{machine.date}; {machine.processor}, {machine.processors} processors, load {machine.load_before[0]:.1f}; "
@@ -48,6 +51,10 @@ def show(report: Report, console: Console) -> None:
         f"librdkafka {machine.librdkafka}; {report.rounds} rounds: {report.command}",
         highlight=False,
     )
+
+
+def _ratio(baseline: str, spread: Spread | None) -> tuple[str, str, str]:
+    return (baseline, "", "") if spread is None else (baseline, *_texts(spread, 2))
 
 
 def _texts(spread: Spread, digits: int) -> tuple[str, str]:

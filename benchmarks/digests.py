@@ -1,0 +1,39 @@
+"""What the chains of the history and the keyed digests cost: live without them, with them, and with a key."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+from benchmarks.bench import Bench, Case, Figures, Stage
+from benchmarks.log import Shape
+from benchmarks.throughput import consume, log
+
+
+@contextmanager
+def cases(stage: Stage) -> Iterator[list[Case]]:
+    """One log, three consumers."""
+    key = stage.folder / "key"
+    key.write_bytes(secrets.token_bytes(32))
+    key.chmod(0o600)
+    shape = Shape(stage.events)
+    with log(stage, shape) as topic:
+        run = partial(_variant, stage, topic, shape)
+        bare = "live without chains"
+        yield [
+            Case(bare, partial(run, "chains")),
+            Case("live with chains", partial(run, "nothing"), (bare,)),
+            Case("live with chains and a key", partial(run, "nothing", "--integrity-key", str(key)), (bare,)),
+        ]
+
+
+def _variant(stage: Stage, topic: str, shape: Shape, left_out: str, *options: str) -> Figures:
+    program = [sys.executable, "-m", "benchmarks.variants", left_out]
+    return consume(stage, topic, shape, options=options, program=program)
+
+
+BENCH: Final = Bench("digests", "what chains and keyed digests cost, 7.5 KB", cases)
