@@ -7,7 +7,7 @@ import json
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from milepost.consumer.reader import position_error
+from milepost.consumer.log_errors import position_error
 from milepost.schemas import CheckpointCreated, WrongLog, encode
 from tests.fixtures.commands import Milepost
 

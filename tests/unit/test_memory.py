@@ -1,15 +1,10 @@
-"""What counts as the size of a record, and when it is decoded."""
+"""What counts as the size of a record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
-from milepost.consumer.materializer import Applied
-from milepost.consumer.reader import Chunk
-from milepost.consumer.records import LogRecord, UnreadableMessage, from_message, from_parts, weighed
-from milepost.consumer.worker import Worker, WorkerReport, batches
+from milepost.consumer.records import decoded, headers_size, taken
 from milepost.schemas import Reason
 
 
@@ -33,7 +28,7 @@ class Message:
         return b"t/s"
 
     def value(self) -> bytes | None:
-        return None
+        return b"state"
 
     def headers(self) -> Any:
         if self._fails:
@@ -42,67 +37,22 @@ class Message:
         return self._headers
 
 
-def record(size: int, offset: int = 0) -> LogRecord:
-    return from_parts(0, offset, 0, b"key", None, [("name", b"x" * (size - 7))])
+def test_keys_headers_and_values_weigh() -> None:
+    assert taken(Message([("a", b"xx"), ("b", b"")])).weight == 3 + 3 + 1 + 5
+    assert taken(Message([("a", b"xx"), ("b", None)])).weight == 3 + 3 + 1 + 5
+    assert headers_size(()) == 0
 
 
-def test_keys_and_headers_weigh() -> None:
-    message = Message([("a", b"xx"), ("b", None)])
-    assert weighed(message) == (message, 3 + 3 + 1)
-    assert from_message(message, None).weight == 7
-    assert record(1_000).weight == 1_000
+def test_a_message_is_taken_as_it_is() -> None:
+    raw = taken(Message([("a", b"xx")]))
+    assert (raw.partition, raw.offset, raw.log_time, raw.key, raw.value) == (1, 2, 3_000, b"t/s", b"state")
+    assert (raw.headers, raw.is_readable) == ([("a", b"xx")], True)
 
 
 def test_headers_that_come_once() -> None:
-    found, size = weighed(Message([("a", b"xx")], fails=True))
-    assert (isinstance(found, UnreadableMessage), size) == (True, 6)
-    fault = from_message(found, None).fault
-    assert fault is not None and fault.reason is Reason.UNREADABLE_HEADERS
-    assert from_message(found, None).headers == [("a", b"xx")]
-
-
-def test_a_batch_is_cut_before_the_rest_is_decoded() -> None:
-    decoded: list[int] = []
-
-    def records() -> Iterator[LogRecord]:
-        for number in range(10):
-            decoded.append(number)
-            yield record(400, number)
-
-    cut = batches(records(), 1_000)
-    assert [found.offset for found in next(cut)] == [0, 1]
-    assert decoded == [0, 1, 2]
-    assert [[found.offset for found in batch] for batch in cut] == [[2, 3], [4, 5], [6, 7], [8, 9]]
-    assert [len(batch) for batch in batches([record(5_000), record(10)], 1_000)] == [1, 1]
-
-
-def test_a_stop_is_heard_between_batches() -> None:
-    """What is left of the chunk is neither decoded nor skipped."""
-    happened: list[object] = []
-    messages: list[Any] = [Message([("a", b"x" * 600)]) for _ in range(5)]
-
-    def apply(batch: list[LogRecord]) -> Applied:
-        happened.append(len(batch))
-        return Applied({}, len(batch), 0, 0)
-
-    worker: Any = object.__new__(Worker)
-    worker._config = SimpleNamespace(batch_events=100, batch_bytes=1_000)
-    worker._log = SimpleNamespace(partitions=None)
-    worker._materializer = SimpleNamespace(
-        sweep=lambda: None, is_sweeping=False, apply=apply, skip_to=lambda skips: happened.append(skips), positions={}
-    )
-    worker._reader = SimpleNamespace(
-        started=True,
-        assigned=frozenset({1}),
-        read=lambda *_: Chunk(messages, {1: 9}),
-        hold=lambda: happened.append("hold"),
-        commit=lambda _: happened.append("commit"),
-    )
-    worker._report, worker._failures, worker._last_line = WorkerReport(), 0, (0.0, 0)
-    worker._stop = lambda: happened.count(1) == 2
-    worker._step()
-    assert happened == [1, 1, "hold"]
-    happened.clear()
-    worker._stop = lambda: False
-    worker._step()
-    assert happened == [1, 1, 1, 1, 1, {1: 9}, "commit"]
+    raw = taken(Message([("a", b"xx")], fails=True))
+    assert (raw.is_readable, raw.weight) == (False, 3 + 3 + 5)
+    for _ in range(2):
+        record = decoded(raw, None)
+        assert record.fault is not None and record.fault.reason is Reason.UNREADABLE_HEADERS
+        assert record.headers == [("a", b"xx")]

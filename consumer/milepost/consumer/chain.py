@@ -29,7 +29,7 @@ def canonical(event: Envelope, seq: int, outcome: str) -> bytes:
     """The fields of a history row in their fixed order; what is absent is empty."""
     fields = (
         "1",
-        event.kind.value,
+        event.kind,
         outcome,
         str(seq),
         event.tenant_id,

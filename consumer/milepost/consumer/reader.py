@@ -1,6 +1,8 @@
 """The Kafka side of a consumer: group membership, and reading from the positions that the view holds.
 
-The group's own offsets are never read; they are committed so that lag tools show something.
+Two clients: a member of the group, which reads nothing, and one that reads what the member was assigned. So the group's own
+offsets are never read (they are committed so that lag tools show something), and how the log is read can change without a
+rebalance.
 """
 
 from __future__ import annotations
@@ -8,14 +10,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-import msgspec
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from milepost.consumer import kafka, records
-from milepost.schemas import KafkaUnavailable, WrongLog
+from milepost.consumer import kafka
+from milepost.consumer.config import ConsumeConfig
+from milepost.consumer.fetcher import Fetcher
+from milepost.consumer.intake import Batch, Intake
+from milepost.consumer.log_errors import position_error
 
 logger = logging.getLogger(__name__)
 
@@ -24,104 +28,78 @@ _LEAVE_SECONDS: Final = 5.0
 SETTINGS: Final[Mapping[str, str | int | bool]] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    # a position outside the log means another log or lost records: never jump, say so
-    "auto.offset.reset": "error",
-    "isolation.level": "read_committed",
-    "enable.partition.eof": True,
     "partition.assignment.strategy": "range",
     "session.timeout.ms": 10_000,
     "heartbeat.interval.ms": 3_000,
-    # the default of 1000 makes a full queue wait a second: a third of the speed (docs/performance.md)
-    "fetch.queue.backoff.ms": 2,
-    # What waits in memory, whatever the log holds. A fetch is limited by what it brings compressed, and zstd packs 16 MiB of
-    # a dull state into 900 bytes; a batch that is larger than the limit comes all the same, alone (docs/quarantine.md).
-    "queued.max.messages.kbytes": 16_384,
-    # The limit above counts no headers, and a record may have 16 MiB of them: more is fetched when fewer than these wait.
-    "queued.min.messages": 8,
-    "fetch.message.max.bytes": 8_192,
-    "fetch.max.bytes": 8_192,
-    "message.max.bytes": 1_000,  # fetch.max.bytes is never below it
-    # also the most that a compressed batch may unfold to, though from a third of it on that is luck
-    "receive.message.max.bytes": 268_435_456,
 }
-
-STEP: Final = 4
-"""How many records are taken from librdkafka at once: each may have 17 MiB."""
-
-
-class Chunk(msgspec.Struct):
-    """What one read gave."""
-
-    messages: list[records.Message]
-    skips: dict[int, int]
-    """Partitions whose end lies beyond their last record, by markers of transactions: where they go on."""
+"""Of the group's member."""
 
 
 class LogReader:
     """A member of the view's consumer group. Not for several threads."""
 
-    def __init__(self, servers: str, topic: str, group: str) -> None:
-        self._topic = topic
+    def __init__(
+        self,
+        config: ConsumeConfig,
+        group: str,
+        partitions: int,
+        on_error: Callable[[KafkaError], None] = kafka.log_error,
+    ) -> None:
+        """`partitions`: how many the log has; `on_error` is told what librdkafka mends by itself."""
+        self._topic = config.topic
         options: dict[str, Any] = {
-            **kafka.settings(servers, "milepost-consumer"),
+            **kafka.settings(config.kafka, "milepost-consumer"),
             **SETTINGS,
             "group.id": group,
-            "error_cb": kafka.log_error,
+            "error_cb": on_error,
         }
-        self._consumer = Consumer(options)
-        self._next: dict[int, int] = {}
+        self._member = Consumer(options)
+        self._fetcher = Fetcher(config.kafka, config.topic, "milepost-consumer", on_error)
+        self._intake = Intake(self._fetcher.fetch, partitions, config.batch_events, config.batch_bytes)
         self._uncommitted: dict[int, int] = {}
         self._last_commit = time.monotonic()
         self.assigned: frozenset[int] = frozenset()
+        self._leaving = False
         self.started = False
         """Whether the assigned partitions are being read; false from a rebalance until `start`."""
-        self._consumer.subscribe([topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke)
+        self.joined = False
+        """Whether the group has given us a share, be it an empty one."""
+        self.assignments = 0
+        """How often it did."""
+        self._member.subscribe(
+            [config.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+        )
 
     def start(self, positions: Mapping[int, int]) -> None:
-        """Read the assigned partitions from these offsets on."""
-        self._next = dict(positions)
-        self._consumer.assign(
-            [TopicPartition(self._topic, partition, offset) for partition, offset in positions.items()]
-        )
+        """Read these of the assigned partitions from these offsets on."""
+        self._intake.clear()
+        self._fetcher.assign(positions)
         self.started = True
 
     def hold(self) -> None:
         """Stop reading, but stay in the group."""
         self.started = False
-        self._consumer.assign([])
+        self._intake.clear()
+        self._fetcher.assign({})
 
-    def read(self, limit: int, size: int, seconds: float) -> Chunk:
-        """Wait so long for a record, then take what is there with it: `limit` records and about `size` bytes of keys, headers and
-        values at most.
+    def batch(self, seconds: float) -> Batch:
+        """The next batch; waits so long for a record, or for partitions. Serves rebalances first.
 
-        Serves rebalances meanwhile. Raises `WrongLog` when a position lies outside the log, `KafkaUnavailable` when the
-        group refuses us for good.
+        Raises `WrongLog` when a position lies outside the log, `KafkaUnavailable` when the group refuses us for good.
         """
-        chunk = Chunk([], {})
-        first = self._consumer.poll(seconds)
-        if first is None:
-            return chunk
-        taken = largest = self._take(first, chunk)
-        left = limit - 1
-        # only what has arrived already: consume() would wait for all that it is asked for with any timeout but zero
-        while left > 0 and taken + STEP * largest < size:
-            messages = self._consumer.consume(min(STEP, left), 0)
-            if not messages:
-                break
-            left -= len(messages)
-            sizes = [self._take(message, chunk) for message in messages]
-            taken += sum(sizes)
-            largest = max(largest, *sizes)
-        # a rebalance inside consume() takes partitions away from what poll() gave
-        if not self.started:
-            return Chunk([], {})
-        return chunk
+        self._serve(0 if self.started else seconds)
+        return self._intake.batch(seconds) if self.started else Batch([], {})
+
+    def ahead(self) -> None:
+        """Do a piece of the next batch while something else is waited for. Raises nothing."""
+        if self.started:
+            self._intake.ahead()
 
     def idle(self, seconds: float) -> None:
         """Wait while staying in the group; what arrives is dropped, since `start` reads it again."""
         limit = time.monotonic() + seconds
         while (left := limit - time.monotonic()) > 0:
-            self._consumer.poll(left)
+            self._serve(left)
 
     def commit(self, positions: Mapping[int, int], *, now: bool = False) -> None:
         """Tell the group where we are, now and then. For lag tools alone: a failure changes nothing."""
@@ -137,77 +115,40 @@ class LogReader:
         self._last_commit = time.monotonic()
         try:
             if offsets:
-                self._consumer.commit(offsets=offsets, asynchronous=True)
+                self._member.commit(offsets=offsets, asynchronous=True)
         except KafkaException as error:
             logger.debug("the group's offsets were not committed: %s", kafka.reason(error))
 
     def close(self) -> None:
         """Leave the group. A broker that does not answer holds nobody up for long: it will find out by itself."""
-        leaving = threading.Thread(target=self._consumer.close, name="milepost-leave", daemon=True)
+        self._leaving = True
+        leaving = threading.Thread(target=self._member.close, name="milepost-leave", daemon=True)
         leaving.start()
+        self._fetcher.close()
         leaving.join(_LEAVE_SECONDS)
 
-    def _take(self, message: Message, chunk: Chunk) -> int:
-        """Put a message to the chunk. Gives how large it is."""
-        error = message.error()
-        partition, offset = message.partition(), message.offset()
-        if error is not None:
-            self._take_error(error, partition, offset, chunk)
-        elif partition in self._next and offset is not None and offset >= self._next[partition]:
-            self._next[partition] = offset + 1
-            whole, size = records.weighed(message)
-            chunk.messages.append(whole)
-            return size
-        return len(message)
-
-    def _take_error(self, error: KafkaError, partition: int | None, offset: int | None, chunk: Chunk) -> None:
-        code = error.code()
-        if code == KafkaError._PARTITION_EOF:  # noqa: SLF001
-            if partition in self._next and offset is not None and offset > self._next[partition]:
-                self._next[partition] = chunk.skips[partition] = offset
-        else:
-            position_error(error, self._topic, partition, self._next.get(partition) if partition is not None else None)
+    def _serve(self, seconds: float) -> None:
+        """Let librdkafka call us on rebalances. The member reads nothing: a message is an error of the group, or of the topic."""
+        message = self._member.poll(seconds)
+        if message is not None and (error := message.error()) is not None:
+            position_error(error, self._topic, message.partition(), None)
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.assigned = frozenset(partition.partition for partition in partitions)
-        self.started = False
-        # nothing is read until the view has said where to start, which may take a while; not paused instead, since
-        # librdkafka loses a resume() that follows closely on assign() and pause()
+        self.joined = True
+        self.assignments += 1
+        # nothing is read until the view has said where to start, and then not by the member
+        self.hold()
         consumer.assign([])
-        logger.info("assigned partitions %s", _shown(self.assigned))
+        logger.info("assigned partitions %s", _shown(self.assigned), extra={"event": "assigned", "topic": self._topic})
 
     def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        logger.info("gave up partitions %s", _shown(partition.partition for partition in partitions))
+        gone = _shown(partition.partition for partition in partitions)
+        logger.info("gave up partitions %s", gone, extra={"event": "gave_up", "topic": self._topic})
         self.assigned = frozenset()
-        self.started = False
-        self._next.clear()
-
-
-def position_error(error: KafkaError, topic: str, partition: int | None, position: int | None) -> None:
-    """What an error in place of a record means; what librdkafka mends by itself is only logged.
-
-    Raises `WrongLog` when the log does not hold the position, or what stands there can't be unpacked; `KafkaUnavailable` when
-    librdkafka has given up.
-    """
-    code = error.code()
-    if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):  # noqa: SLF001
-        raise WrongLog(
-            f"the view stands at offset {position} of partition {partition} of {topic}, and the log does not "
-            f"hold it ({error.str()}): it was truncated or created again; "
-            "rebuild the view in an empty database with: milepost replay"
-        )
-    if code in (KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG):  # noqa: SLF001
-        # librdkafka would fetch them again and again
-        raise WrongLog(
-            f"the records at offset {position} of partition {partition} of {topic} cannot be read ({error.str()}): they are "
-            f"broken, or a batch that unfolds to more than {SETTINGS['receive.message.max.bytes']} bytes; nothing behind them "
-            "is applied, lest they be lost; read them with another client, and see who sent them"
-        )
-    if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):  # noqa: SLF001
-        raise WrongLog(f"the topic {topic} is gone; the view was left as it is")
-    if error.fatal():
-        raise KafkaUnavailable(f"Kafka ended the connection for good: {error.str()}")
-    logger.info("kafka: partition %s: %s", partition, error.str())
+        self.joined = False
+        if not self._leaving:  # then it is another thread that calls us
+            self.hold()
 
 
 def _shown(partitions: Iterable[int]) -> str:

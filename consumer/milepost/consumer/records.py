@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Protocol
 
 import msgspec
@@ -41,54 +42,52 @@ class LogRecord(msgspec.Struct, gc=False):
         """The bytes of the value."""
         return len(self.value) if self.value is not None else 0
 
-    @property
-    def weight(self) -> int:
-        """The bytes of key, headers and value: what the record takes of memory."""
-        return self.size + len(self.key or b"") + headers_size(self.headers)
+
+class RawRecord(msgspec.Struct, gc=False):
+    """One record as the client gave it, not yet decoded."""
+
+    partition: int
+    offset: int
+    log_time: int
+    """When the log took it, microseconds since 1970 UTC."""
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    is_readable: bool
+    """Whether the name of each header is UTF-8."""
+    weight: int
+    """The bytes of key, headers and value: what the record takes of memory."""
 
 
-class UnreadableMessage:
-    """A message with the name of a header that is not UTF-8: its client gives out the headers, mended, only once."""
-
-    def __init__(self, message: Message, headers: Headers) -> None:
-        self._message = message
-        self._headers = headers
-
-    def partition(self) -> int | None:
-        """As the message has it."""
-        return self._message.partition()
-
-    def offset(self) -> int | None:
-        """As the message has it."""
-        return self._message.offset()
-
-    def timestamp(self) -> tuple[int, int]:
-        """As the message has it."""
-        return self._message.timestamp()
-
-    def key(self) -> bytes | str | None:
-        """As the message has it."""
-        return self._message.key()
-
-    def value(self) -> bytes | str | None:
-        """As the message has it."""
-        return self._message.value()
-
-    def headers(self) -> Headers:
-        """As they were read, by `read_headers`."""
-        return self._headers
-
-
-def weighed(message: Message) -> tuple[Message, int]:
-    """A message without error, for `from_message`, and the bytes of its key, headers and value. To be called once for each."""
-    headers, readable = read_headers(message)
-    size = len(message.key() or b"") + headers_size(headers) + len(message.value() or b"")
-    return (message if readable else UnreadableMessage(message, headers)), size
+def taken(message: Message) -> RawRecord:
+    """What a message without error holds. To be called once for each: some headers the client gives out only once."""
+    headers, is_readable = read_headers(message)
+    key, value = message.key(), message.value()
+    weight = headers_size(headers) + len(key or b"") + len(value or b"")
+    return RawRecord(
+        message.partition(),  # type: ignore[arg-type]
+        message.offset(),  # type: ignore[arg-type]
+        message.timestamp()[1] * 1_000,
+        key,  # type: ignore[arg-type]
+        value,  # type: ignore[arg-type]
+        headers,
+        is_readable,
+        weight,
+    )
 
 
 def headers_size(headers: Headers) -> int:
     """About the bytes of names and values."""
-    return sum([len(name) + len(value or b"") for name, value in headers])
+    try:
+        return sum(map(len, chain.from_iterable(headers)))  # type: ignore[arg-type]
+    except TypeError:  # a null
+        return sum([len(name) + len(value or b"") for name, value in headers])
+
+
+def decoded(raw: RawRecord, partitions: int | None) -> LogRecord:
+    """The record with its event, or the reason why it has none; `partitions` as for `from_parts`."""
+    record = (raw.partition, raw.offset, raw.log_time, raw.key, raw.value, raw.headers)
+    return from_parts(*record, partitions) if raw.is_readable else unreadable(*record)
 
 
 def from_parts(
@@ -111,15 +110,6 @@ def from_parts(
     except InvalidRecord as fault:
         return LogRecord(partition, offset, log_time, key, value, headers or (), None, fault)
     return LogRecord(partition, offset, log_time, key, value, headers or (), event)
-
-
-def from_message(message: Message, partitions: int | None) -> LogRecord:
-    """A record from a Kafka message without error; `partitions` as for `from_parts`."""
-    partition, offset, log_time = message.partition(), message.offset(), message.timestamp()[1] * 1_000
-    headers, readable = (message.headers(), False) if isinstance(message, UnreadableMessage) else read_headers(message)
-    if not readable:
-        return unreadable(partition, offset, log_time, message.key(), message.value(), headers)  # type: ignore[arg-type]
-    return from_parts(partition, offset, log_time, message.key(), message.value(), headers, partitions)  # type: ignore[arg-type]
 
 
 def _check_partition(key: bytes, partition: int, partitions: int) -> None:

@@ -38,6 +38,8 @@ CHECKPOINT_COLUMNS: Final = {
     "state": "bytea",
 }
 
+MAC_COLUMNS: Final = {"mac": "bytea", "mac_key": "bytea"}
+
 HISTORY_COLUMNS: Final = {
     "tenant_id": "text",
     "session_id": "text",
@@ -106,8 +108,8 @@ def history_values(row: HistoryRow, topic: str) -> tuple[object, ...]:
         event.tenant_id,
         event.session_id,
         row.seq,
-        event.kind.value,
-        row.outcome.value,
+        event.kind,
+        row.outcome,
         event.event_id,
         event.event_time - _POSTGRES_EPOCH,
         record.log_time - _POSTGRES_EPOCH,

@@ -42,13 +42,11 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def of(cls, event: Envelope, seq: int) -> Seen:
         """What is remembered of an event."""
-        return cls(seq, event.kind.value, event.checkpoint_id, event.sha256)
+        return cls(seq, event.kind, event.checkpoint_id, event.sha256)
 
     def is_same(self, event: Envelope) -> bool:
         """Whether the other event says the same."""
-        return (
-            self.kind == event.kind.value and self.checkpoint_id == event.checkpoint_id and self.sha256 == event.sha256
-        )
+        return self.kind == event.kind and self.checkpoint_id == event.checkpoint_id and self.sha256 == event.sha256
 
 
 def may_repeat_event(head: Head, event: Envelope) -> bool:

@@ -5,23 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Final
 
 import psycopg
 from psycopg import sql
 
-from milepost.consumer import queries
+from milepost.consumer import queries, staging
 from milepost.consumer.database import Connection, is_record_at_fault
 from milepost.consumer.heads import Head, SessionKey
+from milepost.consumer.integrity.signer import Signer
 from milepost.consumer.plan import HistoryRow, PartitionMove, Plan
 from milepost.consumer.quarantine import quarantine_values
 from milepost.consumer.records import LogRecord
-from milepost.consumer.rows import CHECKPOINT_COLUMNS, HISTORY_COLUMNS, checkpoint_values, history_values
+from milepost.consumer.rows import CHECKPOINT_COLUMNS, HISTORY_COLUMNS, MAC_COLUMNS, checkpoint_values, history_values
 from milepost.consumer.rules import Outcome
 from milepost.schemas import Fenced
 
 _LINE: Final = re.compile(r"^COPY \w+, line (\d+)", re.MULTILINE)
-_Row = TypeVar("_Row")
+Meanwhile = Callable[[], None]
 
 
 class RefusedRowError(Exception):
@@ -44,36 +45,72 @@ def refusals() -> Iterator[None]:
         raise
 
 
+def nothing() -> None:
+    """What is done while Postgres takes in a row, where there is nothing to do."""
+
+
 def write_plan(
-    connection: Connection, plan: Plan, heads: Mapping[SessionKey, Head], topic: str, *, states: bool = True
+    connection: Connection,
+    plan: Plan,
+    heads: Mapping[SessionKey, Head],
+    topic: str,
+    *,
+    states: bool = True,
+    signer: Signer | None = None,
+    meanwhile: Meanwhile = nothing,
 ) -> int:
     """Write a plan inside the open transaction, without its states if told so. Returns the policies' version as it is now.
+
+    Rows and heads are signed when there is a signer. `meanwhile` is called after each row, while Postgres is busy with it.
 
     Raises `Fenced` when a position is not where the plan expects it, `RefusedRowError` when a record is at fault.
     """
     with refusals():
         version = _move_positions(connection, plan.moves)
-        write_rows(connection, plan, heads, topic, states=states)
+        write_rows(connection, plan, heads, topic, states=states, signer=signer, meanwhile=meanwhile)
         _quarantine(connection, plan, topic)
     return version
 
 
 def write_rows(
-    connection: Connection, plan: Plan, heads: Mapping[SessionKey, Head], topic: str, *, states: bool = True
+    connection: Connection,
+    plan: Plan,
+    heads: Mapping[SessionKey, Head],
+    topic: str,
+    *,
+    states: bool = True,
+    signer: Signer | None = None,
+    meanwhile: Meanwhile = nothing,
 ) -> None:
     """Write what a plan says of sessions and publishers. Raises `RefusedRowError` when a record is at fault."""
     with refusals():
         if states:
             _remove(connection, plan)
-            copy_checkpoints(connection, list(plan.inserts.values()))
-        _copy(connection, "history", HISTORY_COLUMNS, plan.history, lambda row: history_values(row, topic))
-        _upsert_sessions(connection, list(heads.values()))
+            copy_checkpoints(connection, list(plan.inserts.values()), signer, meanwhile)
+        _copy(connection, "history", HISTORY_COLUMNS, plan.history, lambda row: history_values(row, topic), meanwhile)
+        _upsert_sessions(connection, list(heads.values()), signer)
         _upsert_publishers(connection, plan)
 
 
-def copy_checkpoints(connection: Connection, rows: Sequence[HistoryRow]) -> None:
+def copy_checkpoints(
+    connection: Connection,
+    rows: Sequence[HistoryRow],
+    signer: Signer | None = None,
+    meanwhile: Meanwhile = nothing,
+) -> None:
     """Write live checkpoints. Raises `RefusedRowError` when a row is at fault."""
-    _copy(connection, "checkpoints", CHECKPOINT_COLUMNS, rows, checkpoint_values)
+    if signer is None:
+        _copy(connection, "checkpoints", CHECKPOINT_COLUMNS, rows, checkpoint_values, meanwhile)
+        return
+    sign = signer.sign_row
+    _copy(
+        connection,
+        "checkpoints",
+        CHECKPOINT_COLUMNS | MAC_COLUMNS,
+        rows,
+        lambda row: (*checkpoint_values(row), *sign(row)),
+        meanwhile,
+    )
 
 
 def _move_positions(connection: Connection, moves: Mapping[int, PartitionMove]) -> int:
@@ -118,17 +155,20 @@ def _copy(
     columns: Mapping[str, str],
     rows: Sequence[HistoryRow],
     values: Callable[[HistoryRow], tuple[object, ...]],
+    meanwhile: Meanwhile,
 ) -> None:
     if not rows:
         return
-    statement = sql.SQL("copy milepost.{} ({}) from stdin (format binary)").format(
-        sql.Identifier(table), sql.SQL(", ").join(sql.Identifier(name.strip('"')) for name in columns)
+    statement = sql.SQL("copy {} ({}) from stdin (format binary)").format(
+        staging.target(connection, table), sql.SQL(", ").join(sql.Identifier(name.strip('"')) for name in columns)
     )
     try:
         with connection.cursor() as cursor, cursor.copy(statement) as copy:
             copy.set_types(list(columns.values()))
             for row in rows:
                 copy.write_row(values(row))
+                meanwhile()
+        staging.move(connection, table, columns)
     except psycopg.Error as error:
         if not is_record_at_fault(error):
             raise
@@ -138,8 +178,9 @@ def _copy(
         raise RefusedRowError(record, _detail(error)) from error
 
 
-def _upsert_sessions(connection: Connection, heads: Sequence[Head]) -> None:
+def _upsert_sessions(connection: Connection, heads: Sequence[Head], signer: Signer | None) -> None:
     if heads:
+        sign = signer.sign_head if signer is not None else _unsigned
         rows = [
             (
                 head.tenant_id,
@@ -157,10 +198,16 @@ def _upsert_sessions(connection: Connection, heads: Sequence[Head]) -> None:
                 head.max_event_id,
                 head.max_checkpoint_id,
                 head.chain,
+                head.pruned_seq,
+                *sign(head),
             )
             for head in heads
         ]
         connection.execute(queries.load("materialize")["upsert_sessions"], _columns(rows))
+
+
+def _unsigned(_head: Head) -> tuple[None, None]:
+    return None, None
 
 
 def _upsert_publishers(connection: Connection, plan: Plan) -> None:

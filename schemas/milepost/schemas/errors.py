@@ -7,6 +7,7 @@ MilepostError
 ├── DeliveryFailed       an event did not reach the log
 ├── PublisherClosed      publish after close
 ├── CorruptState         a stored state does not have the digest it was published with
+├── Tampered             a row of the view was changed by somebody who lacks the integrity key
 ├── Unavailable          could not do it now
 │   ├── KafkaUnavailable the log does not answer
 │   └── DatabaseUnavailable  the view does not answer
@@ -22,6 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from uuid import UUID
 
     from milepost.schemas.reasons import Reason
@@ -87,6 +89,24 @@ class PublisherClosed(MilepostError):
 
 class CorruptState(MilepostError):
     """The state read from the view does not have the SHA-256 it was published with."""
+
+
+class Tampered(MilepostError):
+    """A row of the view does not fit its MAC or its session's head: somebody without the integrity key changed it.
+
+    `table` and `key` name the row, `field` its column (`mac` where none can be named, `row` for one that is missing).
+    """
+
+    def __init__(self, table: str, key: Mapping[str, str], field: str, problem: str) -> None:
+        super().__init__(table, dict(key), field, problem)
+        self.table = table
+        self.key = dict(key)
+        self.field = field
+        self.problem = problem
+
+    def __str__(self) -> str:
+        where = " ".join(f"{name}={value}" for name, value in self.key.items())
+        return f"{self.table} {where}: {self.field}: {self.problem}"
 
 
 class Unavailable(MilepostError):

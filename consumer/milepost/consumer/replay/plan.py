@@ -31,6 +31,8 @@ class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True):
     """This tenant's records alone."""
     session_id: str | None = None
     """This session's of the tenant alone."""
+    integrity_keys: tuple[str, ...] = ()
+    """Files of integrity keys, the one that signs first."""
     accept_missing: bool = False
     """Whether a log that lost its beginning will do."""
 
@@ -89,6 +91,8 @@ def begin(
             set_policy(connection, policy)
         if request.newest is not None or request.policies is None:
             set_policy(connection, PolicyRow(None, None, request.newest or DEFAULT_NEWEST, None, None))
+        # nothing has been measured by others
+        connection.execute(queries.load("replay")["measured"])
         store(connection, state)
     return state, False
 

@@ -9,6 +9,7 @@ from typing import Final
 from milepost.consumer import queries
 from milepost.consumer.database import Connection
 from milepost.consumer.heads import Head, SessionKey
+from milepost.consumer.integrity.keys import Keyring
 from milepost.consumer.lookup import load_heads
 from milepost.consumer.materializer import Materializer
 from milepost.consumer.plan import HistoryRow, Plan
@@ -23,8 +24,8 @@ _WRITE_ROWS: Final = 500
 class Rebuilder(Materializer):
     """Rebuilds a view. Its rows are complete only after `finish`, and what that says is missing was restored."""
 
-    def __init__(self, database: str, topic: str, shelf: Shelf) -> None:
-        super().__init__(database, topic)
+    def __init__(self, database: str, topic: str, shelf: Shelf, keys: Keyring | None = None) -> None:
+        super().__init__(database, topic, keys)
         self._shelf = shelf
         self.written = 0
         """States written so far."""
@@ -38,20 +39,20 @@ class Rebuilder(Materializer):
     def write_states(self, rows: Sequence[HistoryRow]) -> None:
         """Write live checkpoints in a transaction of their own."""
         with self._translated(), self.connection().transaction():
-            copy_checkpoints(self.connection(), rows)
+            copy_checkpoints(self.connection(), rows, self._signer)
         self.written += len(rows)
 
     def _load_heads(
         self, connection: Connection, keys: set[SessionKey], records: Sequence[LogRecord], policies: Policies
     ) -> dict[SessionKey, Head]:
         known = {key for key in keys if self._heads.get(key) is not None}
-        heads = load_heads(connection, self._heads, keys, records, windows=False)
+        heads = load_heads(connection, self._heads, keys, records, windows=False, signer=self._signer)
         stored = [head for key, head in heads.items() if key not in known and head.live_checkpoints]
         if stored:
             columns = [
                 [head.tenant_id for head in stored],
                 [head.session_id for head in stored],
-                [head.deleted_seq or 0 for head in stored],
+                [max(head.deleted_seq or 0, head.pruned_seq) for head in stored],
                 [policies.of(head.tenant_id, head.session_id).newest for head in stored],
             ]
             rows = connection.execute(queries.load("replay")["windows"], columns, binary=True)
@@ -60,7 +61,9 @@ class Rebuilder(Materializer):
         return heads
 
     def _write_plan(self, connection: Connection, plan: Plan, heads: dict[SessionKey, Head]) -> int:
-        return write_plan(connection, plan, heads, self._topic, states=False)
+        return write_plan(
+            connection, plan, heads, self._topic, states=False, signer=self._signer, meanwhile=self.meanwhile
+        )
 
     def _committed(self, plan: Plan) -> None:
         self._shelf.take(plan)

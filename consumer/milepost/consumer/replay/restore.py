@@ -13,7 +13,7 @@ from milepost.consumer import queries
 from milepost.consumer.config import ConsumeConfig
 from milepost.consumer.database import connect, translated
 from milepost.consumer.plan import HistoryRow
-from milepost.consumer.records import LogRecord, from_message
+from milepost.consumer.records import LogRecord, decoded
 from milepost.consumer.replay.rebuild import Rebuilder
 from milepost.consumer.replay.scan import Scan
 from milepost.consumer.rules import Outcome
@@ -61,10 +61,9 @@ def _found(config: ConsumeConfig, partition: int, stop: Callable[[], bool]) -> I
     scan = Scan(config.kafka, config.topic, {partition: wanted[0]}, {partition: last})
     try:
         while wanted is not None and not scan.is_done and not stop():
-            messages, _ = scan.read(_READ_AT_ONCE, _WAIT_SECONDS)
-            for message in messages:
-                if wanted is not None and message.offset() == wanted[0]:
-                    yield row_of(from_message(message, None), wanted[1])
+            for raw in scan.fetch(_READ_AT_ONCE, _WAIT_SECONDS).records:
+                if wanted is not None and raw.offset == wanted[0]:
+                    yield row_of(decoded(raw, None), wanted[1])
                     wanted = next(lacking, None)
     finally:
         scan.close()

@@ -11,6 +11,7 @@ import msgspec
 from milepost.consumer import kafka, migrate
 from milepost.consumer.config import ConsumeConfig
 from milepost.consumer.database import connect, translated
+from milepost.consumer.integrity.keys import keyring
 from milepost.consumer.log import LogIdentity, beginnings, ends
 from milepost.consumer.materializer import Applied
 from milepost.consumer.processes import Pool, Stop
@@ -44,6 +45,8 @@ def replay(request: ReplayRequest, *, stop: Stop | None = None, tell: Tell | Non
     target that holds another view, `WrongLog` for a log that does not begin at its beginning.
     """
     started = time.monotonic()
+    # a file that is no key is found out here, and not by each process
+    keyring(request.integrity_keys)
     client = kafka.admin(request.kafka)
     with closing(connect(request.database, application="milepost-replay")) as connection, translated(request.database):
         migrate.apply(connection)
@@ -73,7 +76,12 @@ def _check_beginning(first: Mapping[int, int], log: LogIdentity) -> None:
 
 
 def _shares(request: ReplayRequest, state: ReplayState, first: Mapping[int, int], resumed: bool) -> list[Share]:
-    config = ConsumeConfig(kafka=request.kafka, topic=request.topic, database=request.database)
+    config = ConsumeConfig(
+        kafka=request.kafka,
+        topic=request.topic,
+        database=request.database,
+        integrity_keys=request.integrity_keys,
+    )
     key = None
     if request.tenant_id is not None:
         key = f"{request.tenant_id}/{request.session_id or ''}".encode()

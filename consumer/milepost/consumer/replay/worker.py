@@ -5,19 +5,24 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
-from confluent_kafka import Message
 
 from milepost.consumer.config import ConsumeConfig
+from milepost.consumer.fetcher import Fetched
+from milepost.consumer.intake import Intake
+from milepost.consumer.integrity.keys import keyring
+from milepost.consumer.isolation import PartitionsFailed
 from milepost.consumer.materializer import Applied
-from milepost.consumer.records import from_message
+from milepost.consumer.records import RawRecord
 from milepost.consumer.replay.rebuild import Rebuilder
 from milepost.consumer.replay.restore import restore
 from milepost.consumer.replay.scan import Scan
 from milepost.consumer.replay.shelf import Shelf
-from milepost.consumer.worker import batches
+from milepost.consumer.write import nothing
+from milepost.schemas import MilepostError
 
 _WAIT_SECONDS: Final = 0.5
 _TELL_SECONDS: Final = 0.5
@@ -37,11 +42,10 @@ class Share(msgspec.Struct, frozen=True):
     key: bytes | None = None
     """Take records with this key alone; one that ends in a slash stands for all that begin with it."""
 
-    def wants(self, message: Message) -> bool:
-        """Whether a record belongs to the part that was asked for."""
+    def wants(self, key: bytes) -> bool:
+        """Whether a record with this key belongs to the part that was asked for."""
         if self.key is None:
             return True
-        key = message.key() or b""
         return key.startswith(self.key) if self.key.endswith(b"/") else key == self.key
 
 
@@ -65,7 +69,9 @@ class ReplayWorker:
         self._stop = stop
         self._tell = tell
         self._shelf = Shelf()
-        self._rebuilder = Rebuilder(share.config.database, share.config.topic, self._shelf)
+        self._rebuilder = Rebuilder(
+            share.config.database, share.config.topic, self._shelf, keyring(share.config.integrity_keys)
+        )
         self._progress = Progress()
         self._told = 0.0
 
@@ -96,26 +102,42 @@ class ReplayWorker:
     def _read(self, start: Mapping[int, int]) -> bool:
         config, end = self._share.config, self._share.end
         scan = Scan(config.kafka, config.topic, start, end)
+        intake = Intake(partial(self._fetch, scan), self._share.partitions, config.batch_events, config.batch_bytes)
+        self._rebuilder.meanwhile = intake.ahead
         try:
-            while not scan.is_done:
+            while not (scan.is_done and intake.is_empty):
                 if self._stop():
                     return False
-                messages, reached = scan.read(config.batch_events, _WAIT_SECONDS)
-                wanted = [
-                    from_message(message, self._share.partitions) for message in messages if self._share.wants(message)
-                ]
-                for batch in batches(wanted, config.batch_bytes):
-                    self._progress.applied += self._rebuilder.apply(batch)
-                    self._progress.events += len(batch)
-                    self._progress.state_bytes += sum(record.size for record in batch)
-                # over what is not wanted, and over markers of transactions
-                behind = {p: to for p, to in reached.items() if self._rebuilder.positions[p] < to}
-                if behind:
-                    self._rebuilder.skip_to(behind)
+                try:
+                    batch = intake.batch(_WAIT_SECONDS)
+                except PartitionsFailed as failed:
+                    raise MilepostError(f"{failed} (at offset {failed.offset}); the target stays as it is") from failed
+                if batch.records:
+                    self._progress.applied += self._rebuilder.apply(batch.records)
+                    self._progress.events += len(batch.records)
+                    self._progress.state_bytes += sum(record.size for record in batch.records)
+                if batch.skips:
+                    self._rebuilder.skip_to(batch.skips)
                 self._say(_TELL_SECONDS)
         finally:
+            self._rebuilder.meanwhile = nothing
             scan.close()
         return True
+
+    def _fetch(self, scan: Scan, limit: int, seconds: float) -> Fetched:
+        """What is wanted of what is there; over the rest the position moves on."""
+        fetched = scan.fetch(limit, seconds)
+        if self._share.key is not None:
+            wanted: list[RawRecord] = []
+            skips: dict[int, int] = {}
+            for raw in fetched.records:
+                if self._share.wants(raw.key or b""):
+                    wanted.append(raw)
+                    skips.pop(raw.partition, None)
+                else:
+                    skips[raw.partition] = raw.offset + 1
+            fetched.records, fetched.skips = wanted, skips | fetched.skips
+        return fetched
 
     def _say(self, at_least: float) -> None:
         now = time.monotonic()

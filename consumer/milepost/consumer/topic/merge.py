@@ -14,7 +14,8 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from milepost.consumer import kafka
-from milepost.consumer.reader import SETTINGS, position_error
+from milepost.consumer.fetcher import SETTINGS, SMALL_BITES
+from milepost.consumer.log_errors import position_error
 from milepost.schemas import KafkaUnavailable
 
 HELD_BYTES: Final = 64 * 1024 * 1024
@@ -30,7 +31,7 @@ class MergedLog:
     def __init__(self, servers: str, topic: str, end: Mapping[int, int], *, held_bytes: int = HELD_BYTES) -> None:
         # a name is required; as a member of no group it is never used
         group = {"group.id": "milepost-topic", "error_cb": kafka.log_error}
-        options: dict[str, Any] = {**kafka.settings(servers, "milepost-topic"), **SETTINGS, **group}
+        options: dict[str, Any] = {**kafka.settings(servers, "milepost-topic"), **SETTINGS, **SMALL_BITES, **group}
         self._topic = topic
         self._end = end
         self._next = {partition: 0 for partition, offset in end.items() if offset > 0}

@@ -1,0 +1,121 @@
+"""The next batch, made ready piece by piece: read and decoded while Postgres is busy with the one before.
+
+One thread does both. Most of a batch's time our process would wait for Postgres to take the next row; a piece fits between two.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from milepost.consumer.fetcher import Fetched
+from milepost.consumer.isolation import PartitionsFailed
+from milepost.consumer.records import LogRecord, RawRecord, decoded
+
+Fetch = Callable[[int, float], Fetched]
+"""Called with how many records are wanted, and how many seconds to wait for the first."""
+
+
+_REST: Final = 32
+"""Pieces that are left out once there was nothing to do: asking costs more than most answers are worth."""
+
+
+class Batch(msgspec.Struct):
+    """Records to apply together, in log order."""
+
+    records: list[LogRecord]
+    skips: dict[int, int]
+    """Where partitions go on that have markers of transactions behind these records."""
+
+
+class Intake:
+    """Cuts the log into batches of at most `events` records and `size` bytes; a larger record stands alone."""
+
+    def __init__(self, fetch: Fetch, partitions: int | None, events: int, size: int) -> None:
+        """`partitions`: how many the log has, as `from_parts` takes it."""
+        self._fetch = fetch
+        self._partitions = partitions
+        self._events = events
+        self._size = size
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what was read: the positions have changed."""
+        self._raw: deque[RawRecord] = deque()
+        self._ready: list[LogRecord] = []
+        self._weight = 0
+        self._skips: dict[int, int] = {}
+        self._seen = 0
+        self._rest = 0
+        self._error: Exception | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing that was read waits for its batch."""
+        return not (self._ready or self._raw or self._skips)
+
+    def batch(self, seconds: float) -> Batch:
+        """The next batch, of what has arrived by now; waits so long for a record when there is none.
+
+        Raises what reading raises at once: what was read before it may come from another log. A record that cannot be decoded
+        for a fault of ours is raised as `PartitionsFailed`, once everything before it is given out.
+        """
+        self._rest = 0
+        if not self._ready and not self._raw and self._error is None:
+            self._read(self._events, seconds)
+        while self._step():
+            pass
+        if (error := self._error) is not None and not (self._ready and isinstance(error, PartitionsFailed)):
+            self.clear()
+            raise error
+        batch = Batch(self._ready, {})
+        self._ready, self._weight, self._seen = [], 0, 0
+        if not self._raw:
+            batch.skips, self._skips = self._skips, {}
+        return batch
+
+    def ahead(self) -> None:
+        """Do a piece of the next batch, when there is one to do. Never waits, raises nothing."""
+        if self._rest:
+            self._rest -= 1
+        elif not self._step():
+            self._rest = _REST
+
+    def _step(self) -> bool:
+        """Decode a record, or read some more. False when the batch is full, or nothing more has arrived."""
+        if len(self._ready) >= self._events or isinstance(self._error, PartitionsFailed):
+            return False
+        if not self._raw:
+            # a log of which little is wanted ends a batch, too: its position moves on
+            left = self._events - max(len(self._ready), self._seen)
+            return left > 0 and self._error is None and self._read(left, 0)
+        weight = self._raw[0].weight
+        if self._ready and self._weight + weight > self._size:
+            return False
+        raw = self._raw[0]
+        try:
+            record = decoded(raw, self._partitions)
+        except Exception as error:  # noqa: BLE001 - a fault of ours: it is raised by `batch`, as one of this partition
+            self._error = PartitionsFailed({raw.partition}, raw.offset)
+            self._error.__cause__ = error
+            return False
+        self._raw.popleft()
+        self._ready.append(record)
+        self._weight += weight
+        return True
+
+    def _read(self, limit: int, seconds: float) -> bool:
+        try:
+            fetched = self._fetch(limit, seconds)
+        except Exception as error:  # noqa: BLE001 - whatever it is, `batch` raises it
+            self._error = error
+            return False
+        self._seen += fetched.count
+        self._raw.extend(fetched.records)
+        for raw in fetched.records if self._skips else ():
+            self._skips.pop(raw.partition, None)
+        self._skips |= fetched.skips
+        return fetched.count > 0
