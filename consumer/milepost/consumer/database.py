@@ -12,6 +12,7 @@ import psycopg
 from psycopg import conninfo, errors
 from psycopg.rows import TupleRow
 
+from milepost.consumer.sqlstates import Meaning, meaning
 from milepost.schemas import DatabaseUnavailable, InvalidSetting, MilepostError, WrongView
 
 logger = logging.getLogger(__name__)
@@ -21,13 +22,19 @@ Connection = psycopg.Connection[TupleRow]
 MINIMUM_SERVER: Final = 15_00_00
 CONNECT_TIMEOUT_SECONDS: Final = 10
 
-# what a retry of the same thing may mend: connection, resources, operator, locks, read-only server
-_PASSING: Final = ("08", "53", "57", "58", "40", "55", "25")
+# no answer for so long ends a connection, which Linux would keep for hours: seconds, but for the last, in milliseconds
+_KEEPALIVE: Final = {
+    "keepalives_idle": "20",
+    "keepalives_interval": "5",
+    "keepalives_count": "4",
+    "tcp_user_timeout": "40000",
+}
 # the schema or the privileges are not what this version needs
 WRITER_NEEDS: Final = (
-    "row-level security lets COPY pass for the owner of the tables alone, and for roles with BYPASSRLS; as a superuser: "
-    "alter role milepost_writer bypassrls"
+    "row-level security lets the members of milepost_writer write, and the owner of the tables; as a superuser: "
+    "grant milepost_writer to the login"
 )
+_PASSING: Final = (Meaning.AWAY, Meaning.BUSY, Meaning.SCARCE)
 _MAY_HOLD_AT: Final = frozenset(
     {
         "user",
@@ -45,7 +52,11 @@ _MAY_HOLD_AT: Final = frozenset(
     }
 )
 _NO_DATABASE: Final = re.compile(r'database "[^"]*" does not exist')
-_SCHEMA: Final = ("42", "3F")
+# no SQLSTATE comes with a refused connection, only the server's text
+_LOGIN: Final = re.compile(
+    r'authentication failed|no pg_hba\.conf entry|no password supplied|role "[^"]*" (does not exist|is not permitted to log in)'
+    r"|permission denied for database"
+)
 
 
 def connect(database: str, *, autocommit: bool = True, application: str = "milepost") -> Connection:
@@ -58,6 +69,8 @@ def connect(database: str, *, autocommit: bool = True, application: str = "milep
         parameters = parse(database)
         parameters.setdefault("connect_timeout", str(CONNECT_TIMEOUT_SECONDS))
         parameters.setdefault("application_name", application)
+        for name, value in _KEEPALIVE.items():
+            parameters.setdefault(name, value)
         # with any other encoding the server would transcode what COPY brings, states too
         parameters["client_encoding"] = "UTF8"
         connection = psycopg.connect(conninfo.make_conninfo(**parameters), autocommit=autocommit)
@@ -146,23 +159,37 @@ def translate(error: psycopg.Error, database: str) -> MilepostError:
         return WrongView(f"the role may not write in {where} ({text}): {WRITER_NEEDS}")
     if state in ("42P01", "3F000"):
         return WrongView(f"expected the schema milepost in {where}, found none ({text}); run: milepost setup")
-    # a refused connection has no SQLSTATE, only the server's text
     if state == "3D000" or _NO_DATABASE.search(text):
         return WrongView(f"expected the database of {where} to exist, found none; create it, then run: milepost setup")
-    if state.startswith(_SCHEMA):
+    found = meaning(state)
+    if found is Meaning.ACCESS or (not state and _LOGIN.search(text)):
+        return WrongView(f"Postgres at {where} lets this login not in: {text}; see user, password and pg_hba.conf")
+    if found is Meaning.SCHEMA:
         return WrongView(f"the database at {where} refused a statement of this version ({text}); run: milepost setup")
-    if isinstance(error, errors.OperationalError | errors.InterfaceError) or state.startswith(_PASSING):
+    # without a SQLSTATE it is the connection's, or a misuse of psycopg
+    is_passing = isinstance(error, errors.OperationalError | errors.InterfaceError) if not state else found in _PASSING
+    if is_passing:
         return DatabaseUnavailable(f"Postgres at {where} could not do it now: {text}")
     return MilepostError(f"Postgres at {where}: {text}")
 
 
-def is_record_at_fault(error: psycopg.Error) -> bool:
-    """Whether Postgres refused what a row holds (SQLSTATE classes 22, 23, 54), rather than failed to work.
+def is_about_statement(error: BaseException) -> bool:
+    """Whether Postgres answers, and only failed to do this: what one partition's records may bring about, and others not."""
+    cause = error.__cause__
+    if not isinstance(cause, psycopg.Error) or not cause.sqlstate:
+        return False
+    return meaning(cause.sqlstate) is not Meaning.AWAY
 
-    A key that is there already says something of the view, not of the record.
-    """
-    state = error.sqlstate or ""
-    return state.startswith(("22", "23", "54")) and state != "23505"
+
+def is_scarce(error: BaseException) -> bool:
+    """Whether Postgres lacks room, memory or connections: somebody has to do something."""
+    cause = error.__cause__
+    return isinstance(cause, psycopg.Error) and meaning(cause.sqlstate or "") is Meaning.SCARCE
+
+
+def is_record_at_fault(error: psycopg.Error) -> bool:
+    """Whether Postgres refused what a row holds, rather than failed to work."""
+    return meaning(error.sqlstate or "") is Meaning.RECORD
 
 
 def has_schema(connection: Connection) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 ANSWER_SECONDS: Final = 10.0
 _SILENCE_SECONDS: Final = 60.0
 _silent_until: dict[int, float] = {}
+_SUMMARIES: Final = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)  # noqa: SLF001
 _SERVER: Final = re.compile(r"(?:[A-Za-z_]+://)?(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 _Result = TypeVar("_Result")
 
@@ -35,9 +36,9 @@ def settings(bootstrap_servers: str, client: str) -> dict[str, str | int | float
     return {"bootstrap.servers": bootstrap_servers, "client.id": client, "socket.timeout.ms": 10_000, "log_level": 0}
 
 
-def admin(bootstrap_servers: str) -> AdminClient:
+def admin(bootstrap_servers: str, on_error: Callable[[KafkaError], None] | None = None) -> AdminClient:
     """An admin client. Keep it while its calls run: a collected one fails them."""
-    options: dict[str, Any] = {**settings(bootstrap_servers, "milepost-admin"), "error_cb": log_error}
+    options: dict[str, Any] = {**settings(bootstrap_servers, "milepost-admin"), "error_cb": on_error or log_error}
     return AdminClient(options)
 
 
@@ -49,6 +50,23 @@ def log_error(error: KafkaError) -> None:
         logger.info("kafka: %s", error.str())
     else:
         logger.debug("kafka: %s", error.str())
+
+
+class Troubles:
+    """What librdkafka reports, for who tells it in lines of its own: kept, and logged for the curious alone."""
+
+    def __init__(self) -> None:
+        self.last: str | None = None
+
+    def __call__(self, error: KafkaError) -> None:
+        """For `error_cb`."""
+        if error.code() not in _SUMMARIES:
+            self.last = error.str()
+        logger.debug("kafka: %s", error.str())
+
+    def about(self, trouble: str | None) -> str | None:
+        """A failure's reason, with what was reported last, which is often more telling."""
+        return trouble if trouble is None or self.last is None else f"{trouble}; {self.last}"
 
 
 @contextmanager

@@ -7,6 +7,10 @@ import logging
 import os
 import sys
 from datetime import UTC, datetime
+from typing import Final
+
+_FIELDS: Final = ("event", "server", "topic", "partition", "offset", "worker", "port")
+"""What a line may say beside its message, given with `extra=`; the names are in docs/operating.md."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -20,6 +24,7 @@ class JsonFormatter(logging.Formatter):
             "process": record.process,
             "message": record.getMessage(),
         }
+        line |= {name: value for name in _FIELDS if (value := getattr(record, name, None)) is not None}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)

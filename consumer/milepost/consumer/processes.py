@@ -6,6 +6,7 @@ import logging
 import multiprocessing
 import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
@@ -13,12 +14,16 @@ from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Any, Final, Generic, TypeVar
 
+from milepost.consumer.backoff import Backoff
 from milepost.consumer.logs import configure
 from milepost.schemas import MilepostError
 
 logger = logging.getLogger(__name__)
 
-_RESTART_SECONDS: Final = 1.0
+_RESTART: Final = Backoff(1.0, 60.0)
+_SOUND_SECONDS: Final = 120.0
+"""A process that ran so long before it ended is no proof that the next one will fail."""
+_HEAR_SECONDS: Final = 0.2
 _Task = TypeVar("_Task")
 _News = TypeVar("_News")
 _Result = TypeVar("_Result")
@@ -48,7 +53,8 @@ class Stop:
 class Pool(Generic[_Task, _News, _Result]):
     """Runs `work(task, stop, tell)` for each task in a process of its own.
 
-    A process that was killed is started again with the same task; one that says it cannot go on ends them all.
+    A process that was killed, or that crashed, is started again with the same task, after a pause that grows while it does not
+    last; one that says it cannot go on ends them all.
     """
 
     def __init__(
@@ -57,13 +63,19 @@ class Pool(Generic[_Task, _News, _Result]):
         tasks: Sequence[_Task],
         stop: Stop,
         told: Callable[[int, _News], None],
+        lives: Callable[[int, bool], None] = lambda _number, _running: None,
     ) -> None:
+        """`told` gets what a process tells, `lives` whether it runs, at its start and at its end."""
         self._work = work
         self._tasks = tasks
         self._stop = stop
         self._told = told
+        self._lives = lives
         self._context = multiprocessing.get_context("spawn")
         self._running: dict[Pipe, tuple[int, BaseProcess]] = {}
+        self._due: dict[int, float] = {}
+        self._began: dict[int, float] = {}
+        self._failures = [0] * len(tasks)
         self._results: dict[int, _Result] = {}
         self._error: MilepostError | None = None
 
@@ -75,12 +87,18 @@ class Pool(Generic[_Task, _News, _Result]):
         for number in range(len(self._tasks)):
             self._start(number)
         told = False
-        while self._running:
+        while self._running or self._due:
             if (self._stop() or self._error is not None) and not told:
                 told = True
+                self._due.clear()
                 for _, process in self._running.values():
                     process.terminate()
-            for pipe in wait(list(self._running), timeout=0.2):
+            for number in [number for number, due in self._due.items() if time.monotonic() >= due]:
+                del self._due[number]
+                self._start(number)
+            if not self._running:
+                self._stop.wait(_HEAR_SECONDS)
+            for pipe in wait(list(self._running), timeout=_HEAR_SECONDS) if self._running else ():
                 if isinstance(pipe, Pipe):
                     self._hear(pipe)
         if self._error is not None:
@@ -96,12 +114,15 @@ class Pool(Generic[_Task, _News, _Result]):
         process.start()
         theirs.close()
         self._running[ours] = (number, process)
+        self._began[number] = time.monotonic()
+        self._lives(number, True)
 
     def _hear(self, pipe: Pipe) -> None:
         number, process = self._running[pipe]
         try:
             what, content = pipe.recv()
-        except EOFError:
+        except (EOFError, OSError):
+            # OSError: it was killed in the middle of a word
             what, content = "killed", None
         if what == "news":
             self._told(number, content)
@@ -109,14 +130,24 @@ class Pool(Generic[_Task, _News, _Result]):
         del self._running[pipe]
         pipe.close()
         process.join()
+        self._lives(number, False)
         if what == "result":
             self._results[number] = content
         elif what == "error":
             self._error = self._error or content
         elif not self._stop() and self._error is None:
-            logger.warning("process %d ended with %s; starting another", number + 1, process.exitcode)
-            self._stop.wait(_RESTART_SECONDS)
-            self._start(number)
+            self._start_later(number, process.exitcode)
+
+    def _start_later(self, number: int, status: int | None) -> None:
+        now = time.monotonic()
+        self._failures[number] = 1 if now - self._began[number] >= _SOUND_SECONDS else self._failures[number] + 1
+        pause = _RESTART.seconds(self._failures[number])
+        self._due[number] = now + pause
+        logger.warning(
+            "process %d ended with %s, %d times in a row; starting another in %.1f s",
+            *(number + 1, status, self._failures[number], pause),
+            extra={"event": "worker_ended", "worker": number + 1},
+        )
 
 
 def _run_child(work: Callable[..., Any], task: object, pipe: Pipe, level: int) -> None:
@@ -126,3 +157,6 @@ def _run_child(work: Callable[..., Any], task: object, pipe: Pipe, level: int) -
         pipe.send(("result", work(task, Stop(), lambda news: pipe.send(("news", news)))))
     except MilepostError as error:
         pipe.send(("error", error))
+    except Exception:
+        logger.exception("the process crashed", extra={"event": "worker_crashed"})
+        raise SystemExit(1) from None

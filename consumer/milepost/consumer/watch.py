@@ -16,6 +16,7 @@ from milepost.consumer.log import LogIdentity, beginnings, ends, identify
 from milepost.schemas import WrongLog, WrongView
 
 _EVERY_SECONDS: Final = 5.0
+_ANSWER_SECONDS: Final = 5.0
 
 
 def bind(connection: Connection, log: LogIdentity) -> None:
@@ -80,12 +81,16 @@ class LogWatch:
         self._log = log
         self._asked: Future[TopicDescription] | None = None
         self._next = time.monotonic() + _EVERY_SECONDS
+        self.trouble: str | None = None
+        """Why Kafka did not answer when it was asked last."""
 
     def tick(self) -> None:
         """Raise `WrongLog` when the last answer says that the topic is another one or gone."""
         if self._asked is None:
             if time.monotonic() >= self._next:
-                (self._asked,) = self._client.describe_topics(TopicCollection([self._log.topic])).values()
+                (self._asked,) = self._client.describe_topics(
+                    TopicCollection([self._log.topic]), request_timeout=_ANSWER_SECONDS
+                ).values()
             return
         if not self._asked.done():
             return
@@ -96,7 +101,9 @@ class LogWatch:
         except KafkaException as error:
             if kafka.is_unknown_topic(error):
                 raise WrongLog(f"the topic {self._log.topic} is gone; the view was left as it is") from None
+            self.trouble = kafka.reason(error)
             return
+        self.trouble = None
         compare(
             self._log, LogIdentity(self._log.cluster_id, self._log.topic, str(found.topic_id), len(found.partitions))
         )
