@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from milepost.consumer.cli import acts, export, rekey, seal, state, verify
 from milepost.consumer.cli.options import OrderedGroup, json_option, log_and_view_options
 from milepost.consumer.cli.output import print_json, print_table
 from milepost.consumer.gaps import read_gaps
@@ -63,5 +64,15 @@ def gaps(kafka: str, topic: str, database: str, timeout: float, settle: float, a
         )
     return 1 if found.missing else 0
 
+
+for command in (
+    *verify.COMMANDS,
+    *seal.COMMANDS,
+    *rekey.COMMANDS,
+    *state.COMMANDS,
+    *export.AUDIT_COMMANDS,
+    *acts.COMMANDS,
+):
+    audit.add_command(command)
 
 COMMANDS: Final = [audit]

@@ -1,0 +1,103 @@
+"""Which checkpoints of a session must be live: worked out along its history, in memory that does not grow with it.
+
+Retention takes a session's oldest first, all but the pinned ones. So what is live since the latest deletion is an unbroken end of
+the created checkpoints, and pinned ones before it. How long that end is, the policies say: where the session was measured by them
+as they are now, and for rows that were written under them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from milepost.consumer.audit.rows import Entry
+from milepost.consumer.retention import Policy
+
+_MARGIN: Final = 60_000_000
+"""Microseconds that a consumer may go on by the policies that it knew before a change."""
+
+
+class _Mark(msgspec.Struct, gc=False):
+    """A checkpoint, and what came before it since the latest deletion."""
+
+    entry: Entry
+    count: int
+    size: int
+
+
+class LiveSet:
+    """Feed it the applied checkpoints of a session, in order; each `add` says whether a row is missing there."""
+
+    def __init__(self, policy: Policy, policies_changed: int | None, *, is_measured: bool) -> None:
+        self._policy = policy
+        self._changed = policies_changed
+        self._is_measured = is_measured
+        self.clear()
+
+    def clear(self) -> None:
+        """A deletion: nothing before it is live."""
+        self.is_whole = True
+        """Whether all since the latest deletion was added; to be set to false otherwise."""
+        self.newest: Entry | None = None
+        self.newest_live: int | None = None
+        self._window: _Mark | None = None
+        """The first live one that is not pinned."""
+        self._pruned: _Mark | None = None
+        """The last one that is gone and was not pinned, as long as no window stands behind it."""
+        self._count = self._size = 0
+        self._latest_time = 0
+
+    @property
+    def pruned_seq(self) -> int:
+        """Up to where retention has removed what is not pinned, by the rows there are."""
+        return self._pruned.entry.seq if self._pruned is not None else 0
+
+    @property
+    def window_seq(self) -> int | None:
+        """The first live one that is not pinned."""
+        return self._window.entry.seq if self._window is not None else None
+
+    def add(self, entry: Entry, *, is_live: bool) -> bool:
+        """Take the next one; whether its row is missing, whatever the policies."""
+        is_missing = False
+        if is_live:
+            self.newest_live = entry.seq
+            if self._window is None and not entry.event.pinned:
+                self._window = _Mark(entry, self._count, self._size)
+        elif self._window is not None or entry.event.pinned:
+            is_missing = True
+        else:
+            self._pruned = _Mark(entry, self._count, self._size)
+        self.newest = entry
+        self._count += 1
+        self._size += entry.event.stored_size
+        if entry.log_time > self._latest_time:
+            self._latest_time = entry.log_time
+        return is_missing
+
+    def missing(self) -> Entry | None:
+        """One that the policies keep, and that has no row: the newest, or the last one gone where that is decided."""
+        newest, pruned = self.newest, self._pruned
+        if pruned is None:
+            return None
+        if newest is pruned.entry:
+            return newest
+        if self._changed is not None and pruned.entry.recorded_at < self._changed + _MARGIN:
+            return None
+        return None if self._is_over(pruned, self._latest_time) else pruned.entry
+
+    def surplus(self) -> Entry | None:
+        """One that the policies do not keep, and that has a row, where that is decided."""
+        if self._window is None or self.newest is None or not (self._is_measured and self.is_whole):
+            return None
+        return self._window.entry if self._is_over(self._window, self.newest.log_time) else None
+
+    def _is_over(self, mark: _Mark, latest_time: int) -> bool:
+        """Whether retention takes a checkpoint, from the number and the bytes of all from it on."""
+        count, policy = self._count - mark.count, self._policy
+        return count > 1 and (
+            count > policy.newest
+            or (policy.max_bytes is not None and self._size - mark.size > policy.max_bytes)
+            or (policy.max_age is not None and mark.entry.log_time < latest_time - policy.max_age)
+        )

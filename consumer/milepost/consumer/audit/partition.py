@@ -1,0 +1,105 @@
+"""One partition: its totals, its positions and its publishers are those of its records in history and quarantine."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from milepost.consumer import queries
+from milepost.consumer.audit.findings import Findings, Key
+from milepost.consumer.audit.publishers import Publishers
+from milepost.consumer.database import Connection
+from milepost.consumer.integrity.facts import moment
+from milepost.consumer.log import LogIdentity
+
+_TOTALS: Final = {"applied": "applied", "duplicate": "duplicates", "stale": "stale", "conflict": "conflicts"}
+"""The total that counts each outcome."""
+
+
+class PartitionRow(msgspec.Struct, frozen=True):
+    """A row of partitions. Times are microseconds since 1970 UTC."""
+
+    partition: int
+    cluster_id: str
+    topic: str
+    topic_id: str
+    next_offset: int
+    log_time: int | None
+    events: int
+    applied: int
+    duplicates: int
+    stale: int
+    conflicts: int
+    quarantined: int
+    state_bytes: int
+    retention_version: int
+    digest: bytes
+
+    @property
+    def key(self) -> Key:
+        """What names the row."""
+        return {"partition": str(self.partition)}
+
+
+def read_partitions(connection: Connection) -> list[PartitionRow]:
+    """The partitions of a view, by number."""
+    rows = connection.execute(queries.load("audit")["partitions"], binary=True)
+    return [_row(list(row)) for row in rows]
+
+
+def _row(columns: list[Any]) -> PartitionRow:
+    columns[5] = moment(columns[5]) if columns[5] is not None else None
+    return PartitionRow(*columns)
+
+
+def check_identity(findings: Findings, partitions: list[PartitionRow], log: LogIdentity) -> None:
+    """Whether all partitions are of one log, and none is missing."""
+    for number, row in enumerate(partitions):
+        for field in ("cluster_id", "topic", "topic_id"):
+            findings.compare("partitions", row.key, field, getattr(log, field), getattr(row, field))
+        if row.partition != number:
+            findings.add("partitions", row.key, "partition", number, row.partition)
+
+
+class PartitionCheck:
+    """Feed it what stands at each offset, in order; then `finish`."""
+
+    def __init__(self, row: PartitionRow, findings: Findings) -> None:
+        self.row = row
+        self.publishers = Publishers(row.partition, findings)
+        self._findings = findings
+        self._totals = dict.fromkeys(("events", *_TOTALS.values(), "quarantined", "state_bytes"), 0)
+        self._offset = -1
+        self._log_time: int | None = None
+
+    def add_event(self, offset: int, outcome: str, size: int, log_time: int) -> None:
+        """A row of history."""
+        if offset >= self.row.next_offset:
+            self.check_offset("history", offset)
+        if offset == self._offset:
+            key = {**self.row.key, "offset": str(offset)}
+            self._findings.add("history", key, "offset", "one event at each offset", "several")
+        totals = self._totals
+        totals["events"] += 1
+        totals[_TOTALS[outcome]] += 1
+        totals["state_bytes"] += size
+        self._offset, self._log_time = offset, log_time
+
+    def add_quarantined(self, log_time: int) -> None:
+        """A row of the quarantine that was not retried."""
+        self._totals["events"] += 1
+        self._totals["quarantined"] += 1
+        self._log_time = log_time
+
+    def check_offset(self, table: str, offset: int) -> None:
+        """Whether a row's offset is one that the view has reached."""
+        if offset >= self.row.next_offset:
+            key = {**self.row.key, "offset": str(offset)}
+            self._findings.add(table, key, "offset", f"less than {self.row.next_offset}, the next offset", offset)
+
+    def finish(self) -> None:
+        """Compare the totals. Only when all of the partition was seen."""
+        for field, expected in self._totals.items():
+            self._findings.compare("partitions", self.row.key, field, expected, getattr(self.row, field))
+        self._findings.compare("partitions", self.row.key, "log_time", self._log_time, self.row.log_time)

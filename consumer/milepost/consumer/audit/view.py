@@ -1,0 +1,103 @@
+"""What a verification must know of a view before it begins: which log, which part of it, from where, by which policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from milepost.consumer import queries
+from milepost.consumer.audit.partition import PartitionRow
+from milepost.consumer.database import Connection, scalar
+from milepost.consumer.integrity.facts import moment
+from milepost.consumer.log import LogIdentity
+from milepost.consumer.replay.plan import ReplayState, stored
+from milepost.consumer.watch import bound_log
+from milepost.schemas import InvalidSetting, Position, WrongView
+
+Tell = Callable[[str, int, int], None]
+"""Told a stage, how many more of its rows or records were read, and about how many there are."""
+
+
+def view_of(connection: Connection, *, whole: bool) -> tuple[LogIdentity, ReplayState | None]:
+    """The log of a view, and the replay that it comes from.
+
+    Raises `WrongView` for a view of no log, one that is not seen as a whole, an unfinished replay, and, where it must be `whole`,
+    a part of a log.
+    """
+    if not scalar(connection, queries.load("audit")["sees_all"]):
+        raise WrongView(
+            "expected a role that sees every tenant's rows, found one that row-level security restricts: connect as the owner of "
+            "the tables or as a member of milepost_writer"
+        )
+    log, state = bound_log(connection), stored(connection)
+    if log is None:
+        raise WrongView("expected a view of a log, found one that was never filled; run: milepost setup")
+    if state is not None and not state.complete:
+        raise WrongView(
+            "expected a complete view, found a replay that was not finished; run the same milepost replay again"
+        )
+    if whole and state is not None and state.tenant_id is not None:
+        raise WrongView("expected a view of the whole log, found one of a part: a seal is of all of it")
+    return log, state
+
+
+def part_of(state: ReplayState | None) -> bytes | None:
+    """The key of the part that a view holds; one that ends in a slash stands for all that begin with it."""
+    if state is None or state.tenant_id is None:
+        return None
+    return f"{state.tenant_id}/{state.session_id or ''}".encode()
+
+
+def starts(since: Sequence[Position], log: LogIdentity, partitions: Sequence[PartitionRow]) -> list[int]:
+    """Where to begin in each partition, by its number. Raises `InvalidSetting` for a position that the view has not."""
+    found = [0] * len(partitions)
+    for position in since:
+        if position.topic not in ("", log.topic) or position.partition >= len(partitions):
+            raise InvalidSetting(
+                f"since: expected a position in {log.topic}, 0 to {len(partitions) - 1}, found {position}"
+            )
+        if position.offset > partitions[position.partition].next_offset:
+            stand = partitions[position.partition].next_offset
+            raise InvalidSetting(f"since: expected an offset up to {stand}, where the view stands, found {position}")
+        found[position.partition] = position.offset
+    return found
+
+
+def versions(connection: Connection) -> tuple[int, int | None]:
+    """The version of the policies, and when one was last changed, in microseconds since 1970 UTC."""
+    row = connection.execute(queries.load("audit")["versions"], binary=True).fetchone()
+    if row is None:
+        raise WrongView("expected the version of the retention policies, found none; run: milepost setup")
+    return row[0], moment(row[1]) if row[1] is not None else None
+
+
+class Telling:
+    """Tells how far each stage is."""
+
+    def __init__(
+        self, connection: Connection, partitions: Sequence[PartitionRow], since: Sequence[int], tell: Tell | None
+    ) -> None:
+        self._tell = tell
+        rows = connection.execute(queries.load("audit")["rows_expected"]).fetchall()
+        whole = {str(name).rpartition(".")[2]: int(count) for name, count in rows}
+        records = sum(max(row.next_offset - since[number], 0) for number, row in enumerate(partitions))
+        self._expected = {
+            "sessions": sum(whole.get(table, 0) for table in ("history", "sessions", "checkpoints")),
+            "positions": whole.get("history", 0) + whole.get("quarantine", 0),
+            "log": records,
+        }
+
+    def sessions(self, more: int) -> None:
+        """Rows were read in the order of the sessions."""
+        self._told("sessions", more)
+
+    def places(self, more: int) -> None:
+        """Rows were read in the order of the log."""
+        self._told("positions", more)
+
+    def log(self, more: int) -> None:
+        """Records were read."""
+        self._told("log", more)
+
+    def _told(self, stage: str, more: int) -> None:
+        if self._tell is not None and more:
+            self._tell(stage, more, self._expected[stage])

@@ -1,0 +1,185 @@
+-- What milepost audit verify reads. Ids by uuid_send and times by timestamptz_send: bytes that any hand-made value has, too.
+-- `since` has an offset for each partition, by its number plus one: rows below it are not verified, only looked at.
+
+-- name: partitions
+select partition, cluster_id, topic, topic_id, next_offset, timestamptz_send(log_time), events, applied, duplicates, stale,
+       conflicts, quarantined, state_bytes, retention_version, digest
+from milepost.partitions
+order by milepost.partitions.partition
+
+-- name: versions
+-- the version of the policies, and when the last of them was changed
+select (select version from milepost.retention_version),
+       (select timestamptz_send(max(at)) from milepost.operator_acts where what like 'retention %%')
+
+-- name: sees_all
+-- the security is forced, so that it is active for the owner, too, whose policy lets all rows through, as the writer's does
+select not row_security_active('milepost.history')
+    or exists (select from pg_roles r
+               where (r.rolname = 'milepost_writer'
+                      or r.oid = (select relowner from pg_class where oid = 'milepost.history'::regclass))
+                   and pg_has_role(r.oid, 'usage'))
+
+-- name: history
+select h.tenant_id, h.session_id, h.seq, h.kind::text, h.outcome::text, uuid_send(h.event_id),
+       timestamptz_send(h.event_time), timestamptz_send(h.log_time), h.checkpoint_id, h.parent_id, uuid_send(h.run_id),
+       h.step, h.next_node, h.reason, h.framework_version, h.schema_version, h.pinned, convert_to(h.labels::text, 'UTF8'),
+       h.size, h.sha256, h.source, uuid_send(h.publisher_id), h.publisher_seq, h.traceparent, h.tracestate,
+       convert_to(h.extensions::text, 'UTF8'), h.chain, h.topic, h.partition, h."offset", timestamptz_send(h.recorded_at)
+from milepost.history h
+order by h.tenant_id, h.session_id, h.seq
+
+-- name: history_since
+-- of the sessions with rows to verify: those rows, and before them what they hang on: the predecessor, the first row, the
+-- latest deletion's and the live ones'
+with touched as materialized (
+    select tenant_id, session_id, min(seq) as first
+    from milepost.history
+    where "offset" >= coalesce((%b::int8[])[partition + 1], 0)
+    group by tenant_id, session_id
+), wanted as (
+    select t.tenant_id, t.session_id, h.seq
+    from touched t
+    join milepost.history h on h.tenant_id = t.tenant_id and h.session_id = t.session_id and h.seq >= t.first - 1
+    union
+    select t.tenant_id, t.session_id, 1 from touched t
+    union
+    select t.tenant_id, t.session_id, s.deleted_seq
+    from touched t
+    join milepost.sessions s on s.tenant_id = t.tenant_id and s.session_id = t.session_id and s.deleted_seq < t.first
+    union
+    select t.tenant_id, t.session_id, c.seq
+    from touched t
+    join milepost.checkpoints c on c.tenant_id = t.tenant_id and c.session_id = t.session_id and c.seq < t.first
+)
+select h.tenant_id, h.session_id, h.seq, h.kind::text, h.outcome::text, uuid_send(h.event_id),
+       timestamptz_send(h.event_time), timestamptz_send(h.log_time), h.checkpoint_id, h.parent_id, uuid_send(h.run_id),
+       h.step, h.next_node, h.reason, h.framework_version, h.schema_version, h.pinned, convert_to(h.labels::text, 'UTF8'),
+       h.size, h.sha256, h.source, uuid_send(h.publisher_id), h.publisher_seq, h.traceparent, h.tracestate,
+       convert_to(h.extensions::text, 'UTF8'), h.chain, h.topic, h.partition, h."offset", timestamptz_send(h.recorded_at)
+from wanted w
+join milepost.history h on h.tenant_id = w.tenant_id and h.session_id = w.session_id and h.seq = w.seq
+order by h.tenant_id, h.session_id, h.seq
+
+-- name: heads
+select s.tenant_id, s.session_id, s.partition, s.last_seq, s.newest_seq, s.newest_checkpoint_id,
+       timestamptz_send(s.first_event_time), timestamptz_send(s.last_event_time), s.live_checkpoints, s.live_bytes,
+       timestamptz_send(s.deleted_at), s.deleted_seq, uuid_send(s.max_event_id), s.max_checkpoint_id, s.chain, s.pruned_seq,
+       s.mac, s.mac_key
+from milepost.sessions s
+order by s.tenant_id, s.session_id
+
+-- name: heads_since
+with touched as materialized (
+    select distinct tenant_id, session_id
+    from milepost.history
+    where "offset" >= coalesce((%b::int8[])[partition + 1], 0)
+)
+select s.tenant_id, s.session_id, s.partition, s.last_seq, s.newest_seq, s.newest_checkpoint_id,
+       timestamptz_send(s.first_event_time), timestamptz_send(s.last_event_time), s.live_checkpoints, s.live_bytes,
+       timestamptz_send(s.deleted_at), s.deleted_seq, uuid_send(s.max_event_id), s.max_checkpoint_id, s.chain, s.pruned_seq,
+       s.mac, s.mac_key
+from touched t
+join milepost.sessions s on s.tenant_id = t.tenant_id and s.session_id = t.session_id
+order by s.tenant_id, s.session_id
+
+-- name: checkpoints
+-- the server makes the digest of a state's bytes, once: offset 0 keeps it from reading them twice
+select c.tenant_id, c.session_id, c.seq, c.checkpoint_id, uuid_send(c.event_id), c.parent_id, uuid_send(c.run_id), c.step,
+       c.next_node, timestamptz_send(c.created_at), c.framework_version, c.schema_version, c.pinned, c.size, c.sha256,
+       timestamptz_send(c.log_time), convert_to(c.labels::text, 'UTF8'), c.partition, c."offset", c.mac, c.mac_key,
+       octet_length(published.state), sha256(published.state)
+from milepost.checkpoints c
+cross join lateral (select convert_to(c.state::text, 'UTF8') as state offset 0) published
+order by c.tenant_id, c.session_id, c.seq
+
+-- name: checkpoints_since
+with touched as materialized (
+    select distinct tenant_id, session_id
+    from milepost.history
+    where "offset" >= coalesce((%b::int8[])[partition + 1], 0)
+), live as materialized (
+    select c.tenant_id, c.session_id, c.seq
+    from milepost.checkpoints c
+    where exists (select from touched t where t.tenant_id = c.tenant_id and t.session_id = c.session_id)
+        or c."offset" >= coalesce((%b::int8[])[c.partition + 1], 0)
+)
+select c.tenant_id, c.session_id, c.seq, c.checkpoint_id, uuid_send(c.event_id), c.parent_id, uuid_send(c.run_id), c.step,
+       c.next_node, timestamptz_send(c.created_at), c.framework_version, c.schema_version, c.pinned, c.size, c.sha256,
+       timestamptz_send(c.log_time), convert_to(c.labels::text, 'UTF8'), c.partition, c."offset", c.mac, c.mac_key,
+       octet_length(published.state), sha256(published.state)
+from live
+join milepost.checkpoints c on c.tenant_id = live.tenant_id and c.session_id = live.session_id and c.seq = live.seq
+cross join lateral (select convert_to(c.state::text, 'UTF8') as state offset 0) published
+order by c.tenant_id, c.session_id, c.seq
+
+-- name: same_events
+-- of each event the first one before it in its session with the same id
+select k.number, h.seq, h.kind::text, h.checkpoint_id, h.sha256
+from unnest(%b::int4[], %b::text[], %b::text[], %b::int8[], %b::uuid[]) as k (number, tenant_id, session_id, seq, event_id)
+cross join lateral (
+    select *
+    from milepost.history e
+    where e.event_id = k.event_id and e.tenant_id = k.tenant_id and e.session_id = k.session_id and e.seq < k.seq
+    order by e.seq
+    limit 1
+) h
+
+-- name: same_checkpoints
+-- of each event the latest one before it in its session that was applied with the same checkpoint id
+select k.number, h.seq, h.kind::text, h.checkpoint_id, h.sha256
+from unnest(%b::int4[], %b::text[], %b::text[], %b::int8[], %b::text[]) as k (number, tenant_id, session_id, seq, checkpoint_id)
+cross join lateral (
+    select *
+    from milepost.history e
+    where e.tenant_id = k.tenant_id and e.session_id = k.session_id
+        and hashtextextended(e.checkpoint_id, 0) = hashtextextended(k.checkpoint_id, 0)
+        and e.checkpoint_id = k.checkpoint_id and e.outcome = 'applied' and e.seq < k.seq
+    order by e.seq desc
+    limit 1
+) h
+
+-- name: places
+-- history in the order of the log
+select h.partition, h."offset", timestamptz_send(h.log_time), h.outcome::text, h.size, h.source, uuid_send(h.publisher_id),
+       h.publisher_seq
+from milepost.history h
+where h."offset" >= coalesce((%b::int8[])[h.partition + 1], 0)
+order by h.partition, h."offset"
+
+-- name: places_whole
+select h.partition, h."offset", timestamptz_send(h.log_time), h.outcome::text, h.size, h.source, uuid_send(h.publisher_id),
+       h.publisher_seq,
+       h.tenant_id, h.session_id, h.seq, h.kind::text, h.outcome::text, uuid_send(h.event_id),
+       timestamptz_send(h.event_time), timestamptz_send(h.log_time), h.checkpoint_id, h.parent_id, uuid_send(h.run_id),
+       h.step, h.next_node, h.reason, h.framework_version, h.schema_version, h.pinned, convert_to(h.labels::text, 'UTF8'),
+       h.size, h.sha256, h.source, uuid_send(h.publisher_id), h.publisher_seq, h.traceparent, h.tracestate,
+       convert_to(h.extensions::text, 'UTF8'), h.chain, h.topic, h.partition, h."offset", timestamptz_send(h.recorded_at)
+from milepost.history h
+where h."offset" >= coalesce((%b::int8[])[h.partition + 1], 0)
+order by h.partition, h."offset"
+
+-- name: quarantine
+select q.partition, q."offset", timestamptz_send(q.log_time), q.topic, q.status, q.reason, q.key, q.value,
+       convert_to(q.headers::text, 'UTF8')
+from milepost.quarantine q
+where q."offset" >= coalesce((%b::int8[])[q.partition + 1], 0)
+order by q.partition, q."offset"
+
+-- name: publishers
+select uuid_send(p.publisher_id), p.source, p.events, p.highest_seq, timestamptz_send(p.first_seen),
+       timestamptz_send(p.last_seen)
+from milepost.publishers p
+where p.partition = %b
+order by p.publisher_id
+
+-- name: publishers_elsewhere
+select uuid_send(p.publisher_id), p.partition
+from milepost.publishers p
+where not p.partition = any(%b::int4[])
+order by p.publisher_id, p.partition
+
+-- name: rows_expected
+select oid::regclass::text, greatest(reltuples, 0)::bigint
+from pg_class
+where oid = any(array['milepost.history', 'milepost.sessions', 'milepost.checkpoints', 'milepost.quarantine']::regclass[])
