@@ -11,13 +11,14 @@ import psycopg
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from milepost.consumer.integrity import Keyring
 from milepost.consumer.materializer import Materializer
 from milepost.consumer.records import LogRecord
 from milepost.consumer.replay.rebuild import Rebuilder
 from milepost.consumer.replay.restore import missing, row_of
 from milepost.consumer.replay.shelf import Shelf
 from milepost.consumer.retention import Live, Policy
-from milepost.schemas import DEFAULT_TOPIC, Event
+from milepost.schemas import DEFAULT_TOPIC, CheckpointCreated, Event
 from tests.fixtures.dump import Dump, dump, empty
 from tests.fixtures.strategies import cuts, events
 from tests.fixtures.view import PARTITIONS, TICK, FakeLog, bind_log
@@ -121,13 +122,20 @@ def test_the_view_equals_the_model_whatever_the_batches(
     assert fill(database, records, [0, len(records)], set()) == in_parts
 
 
-def replayed(database: str, records: list[LogRecord], bounds: list[int], restarts: set[int], held: int) -> Dump:
+def replayed(
+    database: str,
+    records: list[LogRecord],
+    bounds: list[int],
+    restarts: set[int],
+    held: int,
+    keys: Keyring | None = None,
+) -> Dump:
     """Rebuild the view as a replay does: states held back, some forgotten, all forgotten at a restart, then restored."""
     empty(database)
     bind_log(database)
 
     def begin() -> Rebuilder:
-        rebuilder = Rebuilder(database, DEFAULT_TOPIC, Shelf(held))
+        rebuilder = Rebuilder(database, DEFAULT_TOPIC, Shelf(held), keys)
         rebuilder.take(range(PARTITIONS))
         return rebuilder
 
@@ -160,6 +168,18 @@ def test_a_replay_equals_the_live_view_and_the_model_whatever_it_forgets(
     if max_bytes is None and max_age is None:
         assert_equals_model(database, model(records), newest)
     assert fill(database, records, data.draw(cuts(len(records))), set()) == rebuilt
+
+
+def test_a_replay_that_was_killed_knows_what_other_limits_than_the_number_removed(database: str) -> None:
+    """Asked of history alone, the window would hold them again, and they would be counted off twice."""
+    log = FakeLog()
+    for number in range(1, 9):
+        log.append(
+            CheckpointCreated(tenant_id="acme", session_id="one", checkpoint_id=f"c{number}", state=b"[12345678]")
+        )
+    set_newest(database, 6, max_bytes=25)
+    live = fill(database, log.records, [0, 8], set())
+    assert replayed(database, log.records, [0, 5, 8], {0}, 10**9) == live
 
 
 @law

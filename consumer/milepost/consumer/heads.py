@@ -36,6 +36,7 @@ class Head(msgspec.Struct):
     max_event_id: bytes = b""
     max_checkpoint_id: str = ""
     chain: bytes = START
+    pruned_seq: int = 0
     window: Window = msgspec.field(default_factory=deque)
 
 

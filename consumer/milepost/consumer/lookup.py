@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from milepost.consumer import queries
 from milepost.consumer.database import Connection, scalar
 from milepost.consumer.heads import Head, HeadCache, SessionKey
+from milepost.consumer.integrity.checks import Signature
+from milepost.consumer.integrity.signer import Signer, require_unsigned
 from milepost.consumer.numbers import numbered
 from milepost.consumer.plan import CheckpointKey, EventKey, Known, PublisherKey
 from milepost.consumer.records import LogRecord
@@ -29,11 +31,16 @@ def load_heads(
     records: Sequence[LogRecord],
     *,
     windows: bool = True,
+    signer: Signer | None = None,
 ) -> dict[SessionKey, Head]:
-    """The head of each session of a batch: cached, stored, or new; stored ones with their windows, unless told otherwise."""
+    """The head of each session of a batch: cached, stored, or new; stored ones with their windows, unless told otherwise.
+
+    Raises `Tampered` for what does not fit its MAC, `WrongView` when a stored head is signed and there is no signer, or the
+    other way round.
+    """
     heads = {key: head for key in keys if (head := cache.get(key)) is not None}
     if missing := [key for key in keys if key not in heads]:
-        stored = _stored_heads(connection, missing, windows)
+        stored = _stored_heads(connection, missing, windows, signer)
         heads.update(stored)
         for record in records:
             if (event := record.event) is not None and (key := (event.tenant_id, event.session_id)) not in heads:
@@ -41,15 +48,36 @@ def load_heads(
     return heads
 
 
-def _stored_heads(connection: Connection, keys: list[SessionKey], windows: bool) -> dict[SessionKey, Head]:
+def _stored_heads(
+    connection: Connection, keys: list[SessionKey], windows: bool, signer: Signer | None
+) -> dict[SessionKey, Head]:
     statements = queries.load("materialize")
     names = _columns(keys)
     rows = connection.execute(statements["heads"], names, binary=True).fetchall()
-    heads = {(row[0], row[1]): Head(*row) for row in rows}
-    if windows and any(head.live_checkpoints for head in heads.values()):
+    heads = {}
+    for *columns, mac, mac_key in rows:
+        head = heads[columns[0], columns[1]] = Head(*columns)
+        if signer is not None:
+            signer.check_head(head, Signature(mac, mac_key))
+        elif mac_key is not None:
+            require_unsigned(head, Signature(mac, mac_key))
+    if windows and signer is not None:
+        _checked_windows(connection, heads, names, signer)
+    elif windows and any(head.live_checkpoints for head in heads.values()):
         for tenant_id, session_id, *live in connection.execute(statements["windows"], names, binary=True):
             heads[tenant_id, session_id].window.append(Live(*live))
     return heads
+
+
+def _checked_windows(
+    connection: Connection, heads: dict[SessionKey, Head], names: list[list[str]], signer: Signer
+) -> None:
+    """The windows, once all rows that they are made of were checked, and that none is missing."""
+    found: dict[SessionKey, list[tuple[object, ...]]] = {key: [] for key in heads}
+    for row in connection.execute(queries.load("materialize")["signed_windows"], names, binary=True):
+        found.setdefault((row[0], row[1]), []).append(row)
+    for key, head in heads.items():
+        head.window.extend(signer.check_window(head, found[key]))
 
 
 def load_known(connection: Connection, heads: dict[SessionKey, Head], records: Sequence[LogRecord]) -> Known:

@@ -6,7 +6,8 @@ The position is moved by compare-and-set on the stored one, first of all: who ha
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
@@ -16,13 +17,16 @@ import psycopg
 from milepost.consumer import queries
 from milepost.consumer.database import WRITER_NEEDS, Connection, connect, scalar, translate
 from milepost.consumer.heads import Head, HeadCache, SessionKey
+from milepost.consumer.integrity.keys import Keyring
+from milepost.consumer.integrity.signer import Signer, require_same
 from milepost.consumer.lookup import load_heads, load_known, load_policies
 from milepost.consumer.plan import Plan, Stand, moves_of
 from milepost.consumer.records import LogRecord
 from milepost.consumer.retention import Policies
 from milepost.consumer.rules import Outcome
+from milepost.consumer.staging import stage
 from milepost.consumer.sweep import Sweep
-from milepost.consumer.write import RefusedRowError, refusals, write_plan
+from milepost.consumer.write import RefusedRowError, nothing, refusals, write_plan
 from milepost.schemas import Fenced, InvalidRecord, MilepostError, Reason, WrongView
 
 logger = logging.getLogger(__name__)
@@ -51,6 +55,13 @@ class Applied(msgspec.Struct):
     """Checkpoints inserted; those pruned in the same batch never were."""
     transactions: int
     """Transactions begun: one, unless Postgres refused a record."""
+    skipped: int = 0
+    """Checkpoints that were never inserted, since the same batch pruned or deleted them."""
+    pruned: int = 0
+    """Checkpoints that retention removed, those that were never inserted counted too."""
+    state_bytes: int = 0
+    reasons: dict[str, int] = msgspec.field(default_factory=dict)
+    """Quarantined records by reason."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -69,6 +80,11 @@ class Applied(msgspec.Struct):
         self.quarantined += other.quarantined
         self.written += other.written
         self.transactions += other.transactions
+        self.skipped += other.skipped
+        self.pruned += other.pruned
+        self.state_bytes += other.state_bytes
+        for reason, count in other.reasons.items():
+            self.reasons[reason] = self.reasons.get(reason, 0) + count
         return self
 
 
@@ -78,9 +94,12 @@ class Materializer:
     After any error the positions are unknown: call `take` again before the next `apply`.
     """
 
-    def __init__(self, database: str, topic: str) -> None:
+    def __init__(self, database: str, topic: str, keys: Keyring | None = None) -> None:
         self._database = database
         self._topic = topic
+        self.meanwhile: Callable[[], None] = nothing
+        """Called between rows, while Postgres takes in the last one: it must be quick, and raise nothing."""
+        self._signer = Signer(keys, topic) if keys is not None else None
         self._connection: Connection | None = None
         self._heads = HeadCache()
         self._policies: Policies | None = None
@@ -106,11 +125,12 @@ class Materializer:
         self._heads.forget_partitions(wanted)
         with self._translated():
             connection = self.connection()
+            require_same(connection, self._signer is not None)
             self._policies = load_policies(connection)
             rows = connection.execute(queries.load("materialize")["positions"], [wanted]).fetchall()
         self._positions.update({partition: Stand(*stand) for partition, *stand, _ in rows})
         if any(version != self._policies.version for *_, version in rows):
-            self._sweep = Sweep(self._policies)
+            self._sweep = Sweep(self._policies, self._signer)
         return {partition: offset for partition, offset, *_ in rows}
 
     def release(self, partitions: Iterable[int]) -> None:
@@ -146,12 +166,21 @@ class Materializer:
         """Whether sessions have still to be measured by a changed policy."""
         return self._sweep is not None
 
-    def sweep(self) -> None:
-        """Measure some more sessions by a changed policy, when there are any to measure. Raises like `apply`."""
-        if self._sweep is not None:
-            with self._translated():
-                if not self._sweep.step(self.connection(), self._heads, self._positions, self._topic):
-                    self._sweep = None
+    def sweep(self) -> int:
+        """Measure some more sessions by a changed policy, when there are any to measure. Gives how many checkpoints that removed.
+
+        Raises like `apply`.
+        """
+        sweep = self._sweep
+        if sweep is None:
+            return 0
+        before = sweep.pruned
+        # after an error it begins anew: the page that failed is behind it
+        self._sweep = Sweep(sweep.policies, self._signer)
+        with self._translated():
+            is_going_on = sweep.step(self.connection(), self._heads, self._positions, self._topic)
+        self._sweep = sweep if is_going_on else None
+        return sweep.pruned - before
 
     def skip_to(self, offsets: Mapping[int, int]) -> None:
         """Move positions over offsets at which the log holds no record for us (transaction markers).
@@ -234,7 +263,7 @@ class Materializer:
         self._policies = policies
         if version != policies.version:
             self._policies = load_policies(connection)
-            self._sweep = Sweep(self._policies)
+            self._sweep = Sweep(self._policies, self._signer)
         return _applied(plan)
 
     # what a rebuild does otherwise
@@ -246,10 +275,10 @@ class Materializer:
         records: Sequence[LogRecord],
         policies: Policies,  # noqa: ARG002 - a rebuild measures windows by them
     ) -> dict[SessionKey, Head]:
-        return load_heads(connection, self._heads, keys, records)
+        return load_heads(connection, self._heads, keys, records, signer=self._signer)
 
     def _write_plan(self, connection: Connection, plan: Plan, heads: dict[SessionKey, Head]) -> int:
-        return write_plan(connection, plan, heads, self._topic)
+        return write_plan(connection, plan, heads, self._topic, signer=self._signer, meanwhile=self.meanwhile)
 
     def _committed(self, plan: Plan) -> None:
         """The plan's transaction has ended well."""
@@ -296,20 +325,28 @@ def _applied(plan: Plan) -> Applied:
     for move in plan.moves.values():
         for outcome, count in move.outcomes.items():
             outcomes[outcome] = outcomes.get(outcome, 0) + count
-    return Applied(outcomes, len(plan.quarantine), len(plan.inserts), 1)
+    return Applied(
+        outcomes,
+        len(plan.quarantine),
+        len(plan.inserts),
+        1,
+        skipped=plan.created - len(plan.inserts),
+        pruned=plan.pruned,
+        state_bytes=sum(move.state_bytes for move in plan.moves.values()),
+        reasons=Counter(record.fault.reason.value for record in plan.quarantine if record.fault is not None),
+    )
 
 
 def become_writer(connection: Connection) -> None:
     """Act with the writer's privileges alone, where the login may: it cannot update or delete history.
 
-    Raises `WrongView` when row-level security would refuse our COPY.
+    Raises `WrongView` when row-level security lets the role write nothing.
     """
-    writer = connection.execute("select rolbypassrls from pg_roles where rolname = 'milepost_writer'").fetchone()
-    if writer is not None and writer[0]:
+    if scalar(connection, "select true from pg_roles where rolname = 'milepost_writer'"):
         # no member, or one that may not take the role on (WITH SET FALSE, from Postgres 16 on)
         with suppress(psycopg.errors.InsufficientPrivilege):
             connection.execute("set role milepost_writer")
     for name, value in _WRITER_SETTINGS.items():
         connection.execute("select set_config(%s, %s, false)", [name, value])
-    if scalar(connection, "select row_security_active('milepost.history')"):
+    if not stage(connection):
         raise WrongView(f"expected a role that may write every tenant's rows, found another: {WRITER_NEEDS}")

@@ -98,6 +98,9 @@ class Plan:
         self.quarantine: list[LogRecord] = []
         self.publishers: dict[PublisherKey, PublisherMove] = {}
         self.moves = moves
+        self.created = 0
+        """Checkpoints that the batch brought, those it does not write counted too."""
+        self.pruned = 0
         self._first_seq: dict[SessionKey, int] = {}
 
     def add(self, record: LogRecord) -> None:
@@ -120,7 +123,7 @@ class Plan:
         seq = head.last_seq + 1
         self._first_seq.setdefault(key, seq)
         outcome = self._judge(head, key, event, seq)
-        head.chain = extend(head.chain, event, seq, outcome.value)
+        head.chain = extend(head.chain, event, seq, outcome)
         row = HistoryRow(record, event, seq, outcome, head.chain)
         self.history.append(row)
         if not head.last_seq:
@@ -157,6 +160,7 @@ class Plan:
     def _create(self, head: Head, key: SessionKey, row: HistoryRow) -> None:
         event = row.event
         self.inserts[key, row.seq] = row
+        self.created += 1
         head.newest_seq, head.newest_checkpoint_id = row.seq, event.checkpoint_id
         head.live_checkpoints += 1
         head.live_bytes += event.size
@@ -166,6 +170,8 @@ class Plan:
     def prune(self, head: Head, key: SessionKey) -> None:
         """Remove what the session's policy does not keep."""
         for live in self._policies.of(*key).prune(head.window):
+            self.pruned += 1
+            head.pruned_seq = live.seq
             head.live_checkpoints -= 1
             head.live_bytes -= live.size
             if self.inserts.pop((key, live.seq), None) is None:
@@ -185,7 +191,7 @@ class Plan:
             self.removals[key] = Removal(0, row.seq, all_of_them=True)
         head.window.clear()
         head.newest_seq = head.newest_checkpoint_id = None
-        head.live_checkpoints = head.live_bytes = 0
+        head.live_checkpoints = head.live_bytes = head.pruned_seq = 0
         head.deleted_at, head.deleted_seq = row.event.event_time, row.seq
 
     def _count_publisher(self, record: LogRecord) -> None:

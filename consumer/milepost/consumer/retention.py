@@ -71,6 +71,13 @@ class Policies:
         self.has_overrides = len(self._policies) > 1
         self.newest_anywhere = max((policy.newest for policy in self._policies.values()), default=DEFAULT_NEWEST)
 
+    def found(self, tenant_id: str, session_id: str) -> tuple[Policy, str | None]:
+        """What `of` gives, and whose policy that is: the "session", the "tenant", or None for the default."""
+        for key, scope in (((tenant_id, session_id), "session"), ((tenant_id, None), "tenant")):
+            if (policy := self._policies.get(key)) is not None:
+                return policy, scope
+        return self._default, None
+
     def of(self, tenant_id: str, session_id: str) -> Policy:
         """The session's own policy, else its tenant's, else the default."""
         if not self.has_overrides:

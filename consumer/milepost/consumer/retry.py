@@ -16,8 +16,11 @@ from milepost.consumer import queries
 from milepost.consumer.chain import START
 from milepost.consumer.database import Connection, scalar
 from milepost.consumer.heads import HeadCache
+from milepost.consumer.integrity.keys import Keyring
+from milepost.consumer.integrity.signer import Signer, require_same
 from milepost.consumer.lookup import load_heads, load_known, load_policies
 from milepost.consumer.numbers import number_in_headers, numbered
+from milepost.consumer.operators import introduce
 from milepost.consumer.plan import PartitionMove, Plan
 from milepost.consumer.quarantine import find, operator, storable
 from milepost.consumer.records import LogRecord
@@ -57,8 +60,10 @@ class RetryResult(msgspec.Struct, frozen=True):
 class Retry:
     """Retries records, each in a transaction of its own that holds the record's partition: no consumer writes meanwhile."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, keys: Keyring | None = None) -> None:
         self._connection = connection
+        self._keys = keys
+        require_same(connection, keys is not None)
         self._statements = queries.load("quarantine")
         self._invalid: set[tuple[int, int]] = set()
         self._partitions = int(str(scalar(connection, self._statements["partitions"])))
@@ -69,6 +74,7 @@ class Retry:
             with self._connection.transaction():
                 # a constraint that waits for the commit would speak too late
                 self._connection.execute("set constraints all immediate")
+                introduce(self._connection)
                 result = self._retry(position)
             yield result
 
@@ -140,7 +146,8 @@ class Retry:
 
     def _apply(self, record: LogRecord, event: Envelope, topic: str) -> Outcome:
         connection = self._connection
-        heads = load_heads(connection, HeadCache(), {(event.tenant_id, event.session_id)}, [record])
+        signer = Signer(self._keys, topic) if self._keys is not None else None
+        heads = load_heads(connection, HeadCache(), {(event.tenant_id, event.session_id)}, [record], signer=signer)
         known = load_known(connection, heads, [record])
         if number_in_headers(record) is None and (number := numbered(record)) is not None:
             # only now it can be read, so it was not counted when it came
@@ -148,7 +155,7 @@ class Retry:
         move = PartitionMove(record.offset, record.offset, START)
         plan = Plan(heads, known, load_policies(connection), {record.partition: move})
         plan.add(record)
-        write_rows(connection, plan, heads, topic)
+        write_rows(connection, plan, heads, topic, signer=signer)
         (outcome,) = move.outcomes
         counts = [move.outcomes.get(each, 0) for each in Outcome]
         connection.execute(self._statements["move_totals"], [*counts, move.state_bytes, record.partition])

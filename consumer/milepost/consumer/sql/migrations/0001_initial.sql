@@ -77,6 +77,9 @@ create table milepost.sessions (
     max_event_id         uuid        not null,
     max_checkpoint_id    text        collate "C",
     chain                bytea       not null,
+    pruned_seq           bigint      not null default 0 check (pruned_seq >= 0),
+    mac                  bytea,
+    mac_key              bytea,
     primary key (tenant_id, session_id)
 ) with (fillfactor = 70);
 
@@ -86,6 +89,10 @@ comment on column milepost.sessions.deleted_at is
 comment on column milepost.sessions.max_event_id is
     'The greatest event id seen. An id above it is new for certain, so that only others need a look into history.';
 comment on column milepost.sessions.max_checkpoint_id is 'The greatest checkpoint id seen, byte-wise; used likewise.';
+comment on column milepost.sessions.pruned_seq is
+    'Retention has removed every checkpoint up to here that is not pinned; 0 for none since the latest deletion.';
+comment on column milepost.sessions.mac is 'HMAC over this row, null without an integrity key: docs/integrity.md.';
+comment on column milepost.sessions.mac_key is 'The id of the integrity key.';
 -- one row per live checkpoint
 create table milepost.checkpoints (
     tenant_id         text        collate "C" not null,
@@ -108,6 +115,8 @@ create table milepost.checkpoints (
     partition         integer     not null,
     "offset"          bigint      not null,
     state             json        not null,
+    mac               bytea,
+    mac_key           bytea,
     -- two hashes stand for the id in its index: with 512 characters it could exceed what a B-tree entry holds (2,704 bytes).
     -- Columns and no expressions: under row-level security an index on a function that is not leakproof goes unused
     id_hash_0         bigint      not null generated always as (hashtextextended(checkpoint_id, 0)) stored,
@@ -123,6 +132,9 @@ create table milepost.checkpoints (
 
 comment on column milepost.checkpoints.state is
     'The published bytes. json keeps the text as it is; jsonb would reorder keys and drop white space and duplicates.';
+comment on column milepost.checkpoints.mac is
+    'HMAC over this row, its state by its digest; null without an integrity key: docs/integrity.md.';
+comment on column milepost.checkpoints.mac_key is 'The id of the integrity key.';
 
 -- pglz costs four times what all the rest of an insert costs (docs/performance.md); where lz4 is missing, do without
 do $$
@@ -183,6 +195,10 @@ create index history_by_checkpoint on milepost.history
     (tenant_id, session_id, hashtextextended(checkpoint_id, 0))
     where checkpoint_id is not null;
 
+-- what a deletion took away is told by the first one that follows; there are few of them, so this index is small
+create index history_deletions on milepost.history (tenant_id, session_id, seq)
+    where kind = 'session-deleted' and outcome = 'applied';
+
 create function milepost.refuse_change() returns trigger
     language plpgsql
     set search_path = pg_catalog
@@ -195,6 +211,28 @@ $$;
 
 create trigger history_is_append_only
     before update or delete or truncate on milepost.history
+    for each statement execute function milepost.refuse_change();
+-- what people did to the view, for ever; the log knows nothing of it
+create table milepost.operator_acts (
+    act_id         bigint      primary key generated always as identity,
+    at             timestamptz not null default clock_timestamp(),
+    login          text        not null default session_user,
+    acting_as      text        not null default coalesce(nullif(current_setting('role'), 'none'), session_user),
+    operator       text        default nullif(current_setting('milepost.operator', true), ''),
+    application    text        default current_setting('application_name'),
+    client_address inet        default inet_client_addr(),
+    what           text        not null check (length(what) between 1 and 100),
+    details        json        not null
+);
+
+comment on table milepost.operator_acts is
+    'Written in the transaction of the act, by triggers where a table tells. Who, when and where are the server''s word, but for operator.';
+comment on column milepost.operator_acts.acting_as is 'The role taken on by SET ROLE, otherwise the login.';
+comment on column milepost.operator_acts.operator is 'Who sits there, as the client says it: user and host of the machine.';
+comment on column milepost.operator_acts.client_address is 'Null for a connection through a socket of the server''s own machine.';
+
+create trigger operator_acts_are_append_only
+    before update or delete or truncate on milepost.operator_acts
     for each statement execute function milepost.refuse_change();
 -- one row per publisher instance and partition: what is missing is the highest number less the events seen
 create table milepost.publishers (
@@ -230,6 +268,41 @@ comment on column milepost.quarantine.headers is
     'All headers in order: [name, value], each a text, null, or {"base64": …} where it is not UTF-8.';
 
 create index quarantine_open on milepost.quarantine (partition, "offset") where status = 'open';
+
+-- whoever changes what is to become of a record, by milepost or by hand, is recorded with it
+create function milepost.quarantine_act() returns trigger
+    language plpgsql
+    security definer
+    set search_path = pg_catalog
+as $$
+begin
+    insert into milepost.operator_acts (what, details)
+    values (
+        case
+            when tg_op = 'DELETE' then 'quarantine remove'
+            when new.status = 'dismissed' and old.status <> 'dismissed' then 'quarantine dismiss'
+            when new.status = 'open' and old.status <> 'open' then 'quarantine reopen'
+            when new.changed_at is distinct from old.changed_at then 'quarantine retry'
+            else 'quarantine change'
+        end,
+        json_build_object(
+            'topic', old.topic, 'partition', old.partition, 'offset', old."offset", 'reason', old.reason,
+            'status', case when tg_op = 'DELETE' then old.status else new.status end,
+            'note', case when tg_op = 'DELETE' then old.note else new.note end));
+    return null;
+end
+$$;
+
+create trigger quarantine_changes_are_acts
+    after update of status, note, changed_by, changed_at on milepost.quarantine
+    for each row
+    when ((old.status, old.note, old.changed_by, old.changed_at)
+        is distinct from (new.status, new.note, new.changed_by, new.changed_at))
+    execute function milepost.quarantine_act();
+
+create trigger quarantine_removals_are_acts
+    after delete on milepost.quarantine
+    for each row execute function milepost.quarantine_act();
 -- how much of a session stays: the narrowest policy that fits holds
 create table milepost.retention_policies (
     tenant_id   text     collate "C",
@@ -268,21 +341,58 @@ end
 $$;
 
 create trigger retention_version_moves
-    after insert or update or delete on milepost.retention_policies
+    after insert or update or delete or truncate on milepost.retention_policies
     for each statement execute function milepost.retention_changed();
 
 insert into milepost.retention_policies (newest) values (50);
+
+-- a policy decides what is pruned: whoever changes one, by milepost or by hand, is recorded with it
+create function milepost.policy_act() returns trigger
+    language plpgsql
+    security definer
+    set search_path = pg_catalog
+as $$
+begin
+    if tg_op = 'TRUNCATE' then
+        insert into milepost.operator_acts (what, details) values ('retention remove', '{"policies": "all"}');
+        return null;
+    end if;
+    insert into milepost.operator_acts (what, details)
+    select case when tg_op = 'DELETE' then 'retention remove' else 'retention set' end,
+           json_build_object(
+               'tenant_id', policy.tenant_id, 'session_id', policy.session_id, 'newest', policy.newest,
+               'max_age_seconds', extract(epoch from policy.max_age), 'max_bytes', policy.max_bytes,
+               'before', case when tg_op = 'UPDATE' then json_build_object(
+                   'tenant_id', old.tenant_id, 'session_id', old.session_id, 'newest', old.newest,
+                   'max_age_seconds', extract(epoch from old.max_age), 'max_bytes', old.max_bytes) end)
+    from (select (case when tg_op = 'DELETE' then old else new end).*) as policy;
+    return null;
+end
+$$;
+
+create trigger retention_changes_are_acts
+    after insert or update or delete on milepost.retention_policies
+    for each row execute function milepost.policy_act();
+
+create trigger retention_truncations_are_acts
+    after truncate on milepost.retention_policies
+    for each statement execute function milepost.policy_act();
 -- roles belong to the whole server: they may be there already, or somebody may be making them just now
 do $$
 begin
     if not exists (select from pg_roles where rolname = 'milepost_writer') then
         begin
-            -- COPY into a table with row-level security needs this attribute; the writer writes every tenant's rows
-            create role milepost_writer nologin bypassrls;
+            begin
+                -- COPY into a table with row-level security needs this attribute; the writer writes every tenant's rows
+                create role milepost_writer nologin bypassrls;
+            exception when insufficient_privilege then
+                -- without it the writer goes through temporary tables, which is slower
+                create role milepost_writer nologin;
+            end;
         exception
             when duplicate_object or unique_violation then null;
             when insufficient_privilege then
-                raise warning 'the role milepost_writer could not be made, which takes a superuser (create role milepost_writer nologin bypassrls; then milepost setup again); until then the consumer has to connect as the owner of the tables';
+                raise warning 'the role milepost_writer could not be made, which takes createrole (create role milepost_writer nologin bypassrls; then milepost setup again); until then the consumer has to connect as the owner of the tables';
         end;
     end if;
     if not exists (select from pg_roles where rolname = 'milepost_reader') then
@@ -300,10 +410,29 @@ revoke all on schema milepost from public;
 revoke all on all functions in schema milepost from public;
 grant execute on function milepost.at(bigint), milepost.microseconds(timestamptz) to public;
 
--- each table that names a tenant shows a reader that tenant's rows alone: set milepost.tenant_id first
-alter table milepost.sessions enable row level security;
-alter table milepost.checkpoints enable row level security;
-alter table milepost.history enable row level security;
+-- Each table that names a tenant shows a reader that tenant's rows alone: set milepost.tenant_id first. The security is forced,
+-- so that nobody but a superuser, or who has bypassrls, passes it without a policy; the owner's ones are below.
+do $$
+declare
+    name text;
+    is_owner constant text :=
+        '(select pg_has_role(relowner, ''usage'') from pg_class where oid = ''milepost.history''::regclass)';
+begin
+    foreach name in array array['sessions', 'checkpoints', 'history', 'retention_policies'] loop
+        execute format('alter table milepost.%I enable row level security', name);
+        execute format('alter table milepost.%I force row level security', name);
+        execute format('drop policy if exists owner_has_all on milepost.%I', name);
+        execute format('drop policy if exists owner_adds on milepost.%I', name);
+    end loop;
+    -- whoever owns the tables now: a role named here would stay when they are handed on
+    foreach name in array array['sessions', 'checkpoints', 'retention_policies'] loop
+        execute format('create policy owner_has_all on milepost.%I using (%s) with check (%s)', name, is_owner, is_owner);
+    end loop;
+    -- no policy to update or delete: a second lock beside the trigger
+    execute format('create policy owner_has_all on milepost.history for select using (%s)', is_owner);
+    execute format('create policy owner_adds on milepost.history for insert with check (%s)', is_owner);
+end
+$$;
 
 do $$
 declare
@@ -312,26 +441,39 @@ begin
     if exists (select from pg_roles where rolname = 'milepost_writer') then
         grant usage on schema milepost to milepost_writer;
         grant select on all tables in schema milepost to milepost_writer;
-        grant select on milepost.retention_version to milepost_writer;
         grant insert, update, delete on milepost.sessions, milepost.checkpoints, milepost.publishers to milepost_writer;
         grant insert, update on milepost.partitions to milepost_writer;
         grant update (replay) on milepost.view to milepost_writer;
         grant insert on milepost.history, milepost.quarantine to milepost_writer;
         grant update (reason, detail, status, note, changed_by, changed_at) on milepost.quarantine to milepost_writer;
-        foreach name in array array['sessions', 'checkpoints', 'history'] loop
+        -- who, when and where are never the writer's to say
+        grant insert (what, details) on milepost.operator_acts to milepost_writer;
+        foreach name in array array['sessions', 'checkpoints', 'history', 'retention_policies'] loop
             execute format('drop policy if exists writer_has_all on milepost.%I', name);
+            execute format('drop policy if exists writer_adds on milepost.%I', name);
+        end loop;
+        foreach name in array array['sessions', 'checkpoints'] loop
             execute format('create policy writer_has_all on milepost.%I to milepost_writer using (true) with check (true)', name);
         end loop;
+        create policy writer_has_all on milepost.history for select to milepost_writer using (true);
+        create policy writer_adds on milepost.history for insert to milepost_writer with check (true);
+        create policy writer_has_all on milepost.retention_policies for select to milepost_writer using (true);
     end if;
     if exists (select from pg_roles where rolname = 'milepost_reader') then
         grant usage on schema milepost to milepost_reader;
-        grant select on milepost.sessions, milepost.checkpoints, milepost.history, milepost.partitions to milepost_reader;
-        foreach name in array array['sessions', 'checkpoints', 'history'] loop
+        grant select on milepost.sessions, milepost.checkpoints, milepost.history, milepost.partitions,
+            milepost.retention_policies to milepost_reader;
+        foreach name in array array['sessions', 'checkpoints', 'history', 'retention_policies'] loop
             execute format('drop policy if exists reader_has_tenant on milepost.%I', name);
+        end loop;
+        foreach name in array array['sessions', 'checkpoints', 'history'] loop
             execute format(
                 'create policy reader_has_tenant on milepost.%I for select to milepost_reader '
                 'using (tenant_id = current_setting(''milepost.tenant_id'', true))', name);
         end loop;
+        -- the default belongs to everybody
+        create policy reader_has_tenant on milepost.retention_policies for select to milepost_reader
+            using (tenant_id is null or tenant_id = current_setting('milepost.tenant_id', true));
     end if;
 end
 $$;

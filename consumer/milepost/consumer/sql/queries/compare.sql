@@ -1,6 +1,6 @@
 -- What makes two views equal, table by table: the columns before the bar are the key, and rows come in its order.
--- Left out, because they hang on the consumer's clock or on an operator: recorded_at, view_id, epochs, and what was
--- done about a quarantined record. Times are microseconds, states are their digests, made by the server from the bytes.
+-- Left out, because they hang on the consumer's clock or on an operator: recorded_at, view_id, epochs, what was done about
+-- a quarantined record; and mac and mac_key, which hang on the integrity key. Times are microseconds, states are their digests, made by the server from the bytes.
 
 -- name: partitions
 select partition::text as "partition|", cluster_id, topic, topic_id, next_offset::text,
@@ -14,7 +14,7 @@ select tenant_id as "tenant_id|", session_id as "session_id|", partition::text, 
        newest_checkpoint_id, milepost.microseconds(first_event_time)::text as first_event_time,
        milepost.microseconds(last_event_time)::text as last_event_time, live_checkpoints::text, live_bytes::text,
        milepost.microseconds(deleted_at)::text as deleted_at, deleted_seq::text, max_event_id::text, max_checkpoint_id,
-       encode(chain, 'hex') as chain
+       encode(chain, 'hex') as chain, pruned_seq::text
 from milepost.sessions
 order by tenant_id, session_id
 

@@ -16,7 +16,7 @@ select s.tenant_id, s.session_id, s.partition, s.last_seq, s.newest_seq, s.newes
        milepost.microseconds(s.last_event_time),
        s.live_checkpoints, s.live_bytes,
        milepost.microseconds(s.deleted_at),
-       s.deleted_seq, uuid_send(s.max_event_id), coalesce(s.max_checkpoint_id, ''), s.chain
+       s.deleted_seq, uuid_send(s.max_event_id), coalesce(s.max_checkpoint_id, ''), s.chain, s.pruned_seq, s.mac, s.mac_key
 from unnest(%b::text[], %b::text[]) as k (tenant_id, session_id)
 join milepost.sessions s on s.tenant_id = k.tenant_id and s.session_id = k.session_id
 
@@ -25,6 +25,19 @@ select c.tenant_id, c.session_id, c.seq, c.size, milepost.microseconds(c.log_tim
 from unnest(%b::text[], %b::text[]) as k (tenant_id, session_id)
 join milepost.checkpoints c on c.tenant_id = k.tenant_id and c.session_id = k.session_id
 order by c.tenant_id, c.session_id, c.seq
+
+-- name: signed_windows
+-- the same with all that a row's MAC covers, in the order of integrity/facts.py
+select c.tenant_id, c.session_id, c.seq, c.checkpoint_id, uuid_send(c.event_id), c.parent_id, uuid_send(c.run_id), c.step,
+       c.next_node, timestamptz_send(c.created_at), c.framework_version, c.schema_version, c.pinned, c.size, c.sha256,
+       timestamptz_send(c.log_time), convert_to(c.labels::text, 'UTF8'), c.partition, c."offset", c.mac, c.mac_key
+from unnest(%b::text[], %b::text[]) as k (tenant_id, session_id)
+join milepost.checkpoints c on c.tenant_id = k.tenant_id and c.session_id = k.session_id
+order by c.tenant_id, c.session_id, c.seq
+
+-- name: any_signature
+-- a view is signed throughout or not at all, so that one row tells
+select mac_key is not null from milepost.sessions limit 1
 
 -- name: known_events
 select distinct on (h.tenant_id, h.session_id, h.event_id)
@@ -98,17 +111,19 @@ where c.tenant_id = r.tenant_id and c.session_id = r.session_id
 -- name: upsert_sessions
 insert into milepost.sessions as s
     (tenant_id, session_id, partition, last_seq, newest_seq, newest_checkpoint_id, first_event_time, last_event_time,
-     live_checkpoints, live_bytes, deleted_at, deleted_seq, max_event_id, max_checkpoint_id, chain)
+     live_checkpoints, live_bytes, deleted_at, deleted_seq, max_event_id, max_checkpoint_id, chain, pruned_seq, mac, mac_key)
 select tenant_id, session_id, partition, last_seq, newest_seq, newest_checkpoint_id,
        milepost.at(first_event_time),
        milepost.at(last_event_time),
        live_checkpoints, live_bytes,
        milepost.at(deleted_at),
-       deleted_seq, encode(max_event_id, 'hex')::uuid, nullif(max_checkpoint_id, ''), chain
+       deleted_seq, encode(max_event_id, 'hex')::uuid, nullif(max_checkpoint_id, ''), chain, pruned_seq, mac, mac_key
 from unnest(%b::text[], %b::text[], %b::int4[], %b::int8[], %b::int8[], %b::text[], %b::int8[], %b::int8[],
-            %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::bytea[], %b::text[], %b::bytea[])
+            %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::bytea[], %b::text[], %b::bytea[], %b::int8[], %b::bytea[],
+            %b::bytea[])
     as n (tenant_id, session_id, partition, last_seq, newest_seq, newest_checkpoint_id, first_event_time, last_event_time,
-          live_checkpoints, live_bytes, deleted_at, deleted_seq, max_event_id, max_checkpoint_id, chain)
+          live_checkpoints, live_bytes, deleted_at, deleted_seq, max_event_id, max_checkpoint_id, chain, pruned_seq, mac,
+          mac_key)
 on conflict (tenant_id, session_id) do update
 set last_seq = excluded.last_seq,
     newest_seq = excluded.newest_seq,
@@ -120,7 +135,10 @@ set last_seq = excluded.last_seq,
     deleted_seq = excluded.deleted_seq,
     max_event_id = excluded.max_event_id,
     max_checkpoint_id = excluded.max_checkpoint_id,
-    chain = excluded.chain
+    chain = excluded.chain,
+    pruned_seq = excluded.pruned_seq,
+    mac = excluded.mac,
+    mac_key = excluded.mac_key
 
 -- name: upsert_publishers
 insert into milepost.publishers as p (publisher_id, partition, source, events, highest_seq, first_seen, last_seen)

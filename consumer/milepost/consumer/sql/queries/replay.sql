@@ -55,3 +55,6 @@ select not exists (select from milepost.partitions where next_offset > 0)
 insert into milepost.retention_policies (tenant_id, session_id, newest, max_age, max_bytes) values (%s, %s, %s, %s, %s)
 on conflict (tenant_id, session_id) do update
 set newest = excluded.newest, max_age = excluded.max_age, max_bytes = excluded.max_bytes
+
+-- name: measured
+update milepost.partitions set retention_version = (select version from milepost.retention_version)

@@ -20,6 +20,8 @@ create table milepost.checkpoints (
     partition         integer     not null,
     "offset"          bigint      not null,
     state             json        not null,
+    mac               bytea,
+    mac_key           bytea,
     -- two hashes stand for the id in its index: with 512 characters it could exceed what a B-tree entry holds (2,704 bytes).
     -- Columns and no expressions: under row-level security an index on a function that is not leakproof goes unused
     id_hash_0         bigint      not null generated always as (hashtextextended(checkpoint_id, 0)) stored,
@@ -35,6 +37,9 @@ create table milepost.checkpoints (
 
 comment on column milepost.checkpoints.state is
     'The published bytes. json keeps the text as it is; jsonb would reorder keys and drop white space and duplicates.';
+comment on column milepost.checkpoints.mac is
+    'HMAC over this row, its state by its digest; null without an integrity key: docs/integrity.md.';
+comment on column milepost.checkpoints.mac_key is 'The id of the integrity key.';
 
 -- pglz costs four times what all the rest of an insert costs (docs/performance.md); where lz4 is missing, do without
 do $$

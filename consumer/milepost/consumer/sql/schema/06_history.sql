@@ -44,6 +44,10 @@ create index history_by_checkpoint on milepost.history
     (tenant_id, session_id, hashtextextended(checkpoint_id, 0))
     where checkpoint_id is not null;
 
+-- what a deletion took away is told by the first one that follows; there are few of them, so this index is small
+create index history_deletions on milepost.history (tenant_id, session_id, seq)
+    where kind = 'session-deleted' and outcome = 'applied';
+
 create function milepost.refuse_change() returns trigger
     language plpgsql
     set search_path = pg_catalog

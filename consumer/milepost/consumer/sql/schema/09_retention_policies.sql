@@ -36,7 +36,39 @@ end
 $$;
 
 create trigger retention_version_moves
-    after insert or update or delete on milepost.retention_policies
+    after insert or update or delete or truncate on milepost.retention_policies
     for each statement execute function milepost.retention_changed();
 
 insert into milepost.retention_policies (newest) values (50);
+
+-- a policy decides what is pruned: whoever changes one, by milepost or by hand, is recorded with it
+create function milepost.policy_act() returns trigger
+    language plpgsql
+    security definer
+    set search_path = pg_catalog
+as $$
+begin
+    if tg_op = 'TRUNCATE' then
+        insert into milepost.operator_acts (what, details) values ('retention remove', '{"policies": "all"}');
+        return null;
+    end if;
+    insert into milepost.operator_acts (what, details)
+    select case when tg_op = 'DELETE' then 'retention remove' else 'retention set' end,
+           json_build_object(
+               'tenant_id', policy.tenant_id, 'session_id', policy.session_id, 'newest', policy.newest,
+               'max_age_seconds', extract(epoch from policy.max_age), 'max_bytes', policy.max_bytes,
+               'before', case when tg_op = 'UPDATE' then json_build_object(
+                   'tenant_id', old.tenant_id, 'session_id', old.session_id, 'newest', old.newest,
+                   'max_age_seconds', extract(epoch from old.max_age), 'max_bytes', old.max_bytes) end)
+    from (select (case when tg_op = 'DELETE' then old else new end).*) as policy;
+    return null;
+end
+$$;
+
+create trigger retention_changes_are_acts
+    after insert or update or delete on milepost.retention_policies
+    for each row execute function milepost.policy_act();
+
+create trigger retention_truncations_are_acts
+    after truncate on milepost.retention_policies
+    for each statement execute function milepost.policy_act();
