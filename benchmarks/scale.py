@@ -16,6 +16,7 @@ from benchmarks.log import Shape
 from benchmarks.throughput import consume, log, replay, yardstick
 from benchmarks.views import MILEPOST, fresh_view, run
 from milepost.consumer import CheckpointStore, queries
+from milepost.consumer.materializer import become_writer
 
 SUSTAINED_EVENTS: Final = 1_300_000
 _SESSIONS: Final = (10_000, 100_000, 1_000_000)
@@ -107,10 +108,11 @@ def _sizes(connection: psycopg.Connection[Any]) -> Figures:
 
 
 def _prunes_by_index(connection: psycopg.Connection[Any]) -> bool:
-    """Whether the statement that prunes finds its rows by the index, by the planner's own choice."""
+    """Whether the statement that prunes finds its rows by an index of the session, with the consumer's own settings."""
+    become_writer(connection)
     arguments = [["bench"], ["session-000001"], [0], [1], [False]]
     rows = connection.execute("explain " + queries.load("materialize")["remove_checkpoints"], arguments)
-    return any("Index Scan using checkpoints_pkey" in row[0] for row in rows)
+    return any("Index Scan using checkpoints_" in row[0] for row in rows)
 
 
 def _reads(store: CheckpointStore, sessions: int) -> Figures:

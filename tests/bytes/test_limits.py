@@ -12,7 +12,7 @@ from milepost.schemas import MAX_STATE_BYTES, CheckpointCreated, InvalidEvent, S
 from tests.fixtures.commands import Milepost, wait_until
 from tests.fixtures.raw_kafka import RawRecord, produce_bytes
 
-WAITING = 200
+WAITING = 100
 LARGEST_MEMORY_MB = 512
 
 
@@ -55,15 +55,18 @@ def test_the_largest_state_with_the_largest_attributes(milepost: Milepost, kafka
 
 
 def test_what_waits_in_the_log_does_not_wait_in_memory(
-    milepost: Milepost, kafka_servers: str, topic: str, tmp_path: Path
+    milepost: Milepost, kafka_servers: str, topic: str, other_database: str, tmp_path: Path
 ) -> None:
-    """200 states of 16 MiB. They are dull ones: Kafka's limits count what is compressed, and these go into 900 bytes each."""
+    """A hundred states of 16 MiB. They are dull ones: Kafka's limits count what is compressed, and these go into 900 bytes each."""
     milepost.run("retention", "set", "--newest", "2")
     state = state_of(MAX_STATE_BYTES)
     for session in range(4):
         produce_bytes(kafka_servers, topic, records(f"s{session}", state, WAITING // 4))
     peak = peak_of_catching_up(milepost, tmp_path / "log")
     assert f'"applied":{WAITING}' in (tmp_path / "log").read_text()
+    assert 16 < peak < LARGEST_MEMORY_MB
+    peak = peak_of(milepost, tmp_path / "replay", "replay", "--into", other_database, "--retain", "2")
+    assert f'"applied":{WAITING}' in (tmp_path / "replay").read_text()
     assert 16 < peak < LARGEST_MEMORY_MB
 
 
@@ -88,7 +91,12 @@ def test_nor_do_headers(milepost: Milepost, kafka_servers: str, topic: str, tmp_
 
 def peak_of_catching_up(milepost: Milepost, log: Path) -> int:
     """The most memory that the consumer had, in MB."""
-    with milepost.running("consume", "--until-caught-up", "--json", log=log) as process:
+    return peak_of(milepost, log, "consume", "--until-caught-up")
+
+
+def peak_of(milepost: Milepost, log: Path, *arguments: str) -> int:
+    """The most memory that a command had, in MB."""
+    with milepost.running(*arguments, "--json", log=log) as process:
         peaks: list[int] = []
 
         def has_ended() -> bool:

@@ -20,6 +20,20 @@ from tests.fixtures.commands import Milepost, stop, wait_until
 from tests.fixtures.publishing import produce, produce_raw
 
 
+# once there are a thousand events
+DISK_IS_FULL = """
+create function full_disk() returns trigger language plpgsql as $$
+begin
+    if (select sum(events) from milepost.partitions) > 1000 then
+        raise exception 'could not extend file: No space left on device' using errcode = 'disk_full';
+    end if;
+    return null;
+end
+$$;
+create trigger full_disk before insert on milepost.history for each statement execute function full_disk();
+"""
+
+
 def made(number: int, seed: int) -> list[Event]:
     """Checkpoints with repeated ids, deletions, late events and pins."""
     chosen = random.Random(seed)
@@ -90,6 +104,22 @@ def test_a_killed_replay_goes_on_and_ends_equal(
     report = json.loads(live.run(*into(live, empty_database)))
     assert report["complete"] is True
     live.run("compare", database, empty_database)
+
+
+def test_a_full_disk_ends_it_and_once_there_is_room_it_goes_on(
+    live: Milepost, other_database: str, database: str
+) -> None:
+    with psycopg.connect(other_database, autocommit=True) as connection:
+        connection.execute(DISK_IS_FULL)
+    done = live.result(*into(live, other_database))
+    assert (done.returncode, b"No space left on device" in done.stderr) == (3, True)
+    with psycopg.connect(other_database, autocommit=True) as connection:
+        assert connection.execute("select sum(events) > 0 from milepost.partitions").fetchone() == (True,)
+        connection.execute("drop function full_disk cascade")
+    report = json.loads(live.run(*into(live, other_database)))
+    assert (report["complete"], report["resumed"]) == (True, True)
+    assert 0 < report["events"] < 3_001
+    live.run("compare", database, other_database)
 
 
 def test_states_that_do_not_fit_into_memory_are_read_once_more(

@@ -36,6 +36,7 @@ class AsyncBorrowed:
 
     async def rows(self, read: Read[Answer], *, prepare: bool) -> list[Row]:
         """What the read finds. Where row-level security holds, the tenant is named first, in the same round trip."""
+        prepare = prepare and read.may_prepare
         if "tenant_id" in read.parameters:
             if self.is_restricted is None:
                 await self._cursor.execute(STATEMENTS["is_restricted"], binary=True)

@@ -10,8 +10,11 @@ from uuid import UUID
 import msgspec
 
 from milepost.consumer.heads import Head, SessionKey
+from milepost.consumer.memory_history import Explainer
 from milepost.consumer.plan import HistoryRow, Plan
 from milepost.consumer.reading import Row
+from milepost.consumer.retention import Policies
+from milepost.consumer.rules import Outcome
 from milepost.schemas.codec.attributes import to_datetime
 
 _decode_texts: Final = msgspec.json.Decoder(dict[str, str]).decode
@@ -22,6 +25,8 @@ class Tables:
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
+        self.policies = Policies(0, {})
+        """The policies as they are now."""
         self.next_offsets: dict[int, int] = {}
         self.heads: dict[SessionKey, Head] = {}
         self._live: defaultdict[SessionKey, dict[int, HistoryRow]] = defaultdict(dict)
@@ -84,6 +89,29 @@ class Tables:
         """The events of a session."""
         found = self._history.get((tenant_id, session_id), [])
         return [_entry(row, self.topic) for row in _wanted(found, None, after_seq)[:limit]]
+
+    def explained(
+        self, tenant_id: str, session_id: str, after_seq: int, limit: int | None, **filters: object
+    ) -> list[Row]:
+        """The events of a session, with what explains what became of them."""
+        key = (tenant_id, session_id)
+        policy, scope = self.policies.found(*key)
+        explainer = Explainer(self._history.get(key, []), self._live.get(key, {}), policy, scope)
+        return [(*_entry(row, self.topic), *rest) for row, rest in explainer.wanted(after_seq, limit, filters)]
+
+    def published(self, tenant_id: str, session_id: str, checkpoint_id: str, seq: int | None) -> list[Row]:
+        """The event that published a checkpoint."""
+        found = [
+            row
+            for row in self._history.get((tenant_id, session_id), [])
+            if row.event.checkpoint_id == checkpoint_id and seq in (None, row.seq)
+        ]
+        found.sort(key=lambda row: (row.outcome is Outcome.APPLIED, row.seq))
+        return [_entry(row, self.topic) for row in found[-1:]]
+
+    def state(self, tenant_id: str, session_id: str, seq: int) -> bytes | None:
+        """The state that an event published; what the log would hold."""
+        return self._history[tenant_id, session_id][seq - 1].event.state
 
     def next_offset(self, partition: int) -> list[Row]:
         """The topic, and where a partition stands."""

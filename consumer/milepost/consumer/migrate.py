@@ -10,7 +10,8 @@ from typing import Final
 
 import msgspec
 
-from milepost.consumer.database import WRITER_NEEDS, Connection, has_schema, scalar
+from milepost.consumer.database import Connection, has_schema, scalar
+from milepost.consumer.operators import record
 from milepost.schemas import WrongView
 
 logger = logging.getLogger(__name__)
@@ -60,6 +61,8 @@ def apply(connection: Connection, migrations: list[Migration] | None = None) -> 
                 "insert into milepost.migrations (number, name, sha256) values (%s, %s, %s)",
                 [migration.number, migration.name, migration.digest],
             )
+        if missing:
+            record(connection, "setup", {"migrations": [f"{each.number:04d}_{each.name}" for each in missing]})
         _complete_roles(connection)
     return missing
 
@@ -78,7 +81,10 @@ def _complete_roles(connection: Connection) -> None:
         _run(connection, _sql("schema", "11_privileges.sql"))
     bypass = "select rolbypassrls from pg_roles where rolname = 'milepost_writer'"
     if scalar(connection, bypass) is False:
-        logger.warning("the role milepost_writer cannot write: %s", WRITER_NEEDS)
+        logger.warning(
+            "the role milepost_writer lacks bypassrls, so that it writes through temporary tables, which is slower; "
+            "as a superuser: alter role milepost_writer bypassrls"
+        )
 
 
 def _sql(*path: str) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from milepost.consumer.database import Connection, scalar
+from milepost.consumer.operators import introduce
 from milepost.schemas import InvalidSetting
 from milepost.schemas.ids import id_problem, tenant_problem
 from milepost.schemas.wire import MAX_INTEGER
@@ -45,12 +46,14 @@ def set_policy(connection: Connection, policy: PolicyRow) -> None:
     """
     _check(policy)
     age = timedelta(seconds=policy.max_age_seconds) if policy.max_age_seconds is not None else None
-    connection.execute(
-        "insert into milepost.retention_policies (tenant_id, session_id, newest, max_age, max_bytes) "
-        "values (%s, %s, %s, %s, %s) on conflict (tenant_id, session_id) do update "
-        "set newest = excluded.newest, max_age = excluded.max_age, max_bytes = excluded.max_bytes, recorded_at = now()",
-        [policy.tenant_id, policy.session_id, policy.newest, age, policy.max_bytes],
-    )
+    with connection.transaction():
+        introduce(connection)
+        connection.execute(
+            "insert into milepost.retention_policies (tenant_id, session_id, newest, max_age, max_bytes) "
+            "values (%s, %s, %s, %s, %s) on conflict (tenant_id, session_id) do update "
+            "set newest = excluded.newest, max_age = excluded.max_age, max_bytes = excluded.max_bytes, recorded_at = now()",
+            [policy.tenant_id, policy.session_id, policy.newest, age, policy.max_bytes],
+        )
 
 
 def _check(policy: PolicyRow) -> None:
@@ -75,11 +78,13 @@ def _check(policy: PolicyRow) -> None:
 def set_default(connection: Connection, newest: int) -> None:
     """Change how many checkpoints stay where no narrower policy holds; age and bytes of the default stay as they are."""
     _check(PolicyRow(None, None, newest, None, None))
-    connection.execute(
-        "update milepost.retention_policies set newest = %s, recorded_at = now() "
-        "where tenant_id is null and session_id is null and newest <> %s",
-        [newest, newest],
-    )
+    with connection.transaction():
+        introduce(connection)
+        connection.execute(
+            "update milepost.retention_policies set newest = %s, recorded_at = now() "
+            "where tenant_id is null and session_id is null and newest <> %s",
+            [newest, newest],
+        )
 
 
 def default_newest(connection: Connection) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -13,6 +11,7 @@ import msgspec
 from milepost.consumer import queries
 from milepost.consumer.database import Connection
 from milepost.consumer.headers import headers_document, headers_of, is_readable
+from milepost.consumer.operators import introduce, system_user
 from milepost.consumer.records import LogRecord, from_parts, unreadable
 from milepost.schemas import Position, Reason
 from milepost.schemas.codec.attributes import to_datetime
@@ -87,19 +86,17 @@ def find(connection: Connection, topic: str | None, partition: int, offset: int)
 
 def dismiss(connection: Connection, position: Position, why: str) -> bool:
     """Note that a record needs nothing more. False when it is not open. It stays, with who did it and why."""
-    done = connection.execute(
-        queries.load("quarantine")["dismiss"], [why, operator(connection), position.partition, position.offset]
-    )
+    with connection.transaction():
+        introduce(connection)
+        done = connection.execute(
+            queries.load("quarantine")["dismiss"], [why, operator(connection), position.partition, position.offset]
+        )
     return done.rowcount == 1
 
 
 def operator(connection: Connection) -> str:
     """Who is at work: the user of the system, and the one of the database."""
-    try:
-        name = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # as in a container with a user of its own
-        name = f"uid {os.getuid()}"
-    return f"{name} as {connection.info.user}"
+    return f"{system_user()} as {connection.info.user}"
 
 
 def quarantine_values(record: LogRecord, topic: str) -> tuple[object, ...]:

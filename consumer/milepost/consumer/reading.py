@@ -21,10 +21,10 @@ from milepost.consumer.views import Checkpoint, CheckpointInfo, HistoryEntry, Se
 from milepost.schemas import CorruptState, Kind, Position
 
 Row = tuple[Any, ...]
-"""The values of one row in the order of read.sql."""
+"""The values of one row in the order of its statement."""
 Answer = TypeVar("Answer")
 
-STATEMENTS: Final = queries.load("read")
+STATEMENTS: Final = {**queries.load("read"), **queries.load("history"), **queries.load("keyed")}
 _LAST: Final = 2**63 - 1
 _KINDS: Final = {kind.value: kind for kind in Kind}
 _OUTCOMES: Final = {outcome.value: outcome for outcome in Outcome}
@@ -36,11 +36,13 @@ _new_entry: Final[Callable[..., HistoryEntry]] = HistoryEntry
 
 
 class Read(msgspec.Struct, Generic[Answer], frozen=True, gc=False):
-    """A read: the name of its statement in read.sql, the parameters, and what makes the answer of the rows."""
+    """A read: its statement in read.sql, history.sql or keyed.sql, the parameters, and what makes the answer of the rows."""
 
     name: str
     parameters: dict[str, object]
     answer: Callable[[Sequence[Row]], Answer]
+    may_prepare: bool = True
+    """Whether one plan is good for all parameters."""
 
     @property
     def statement(self) -> LiteralString:
@@ -65,7 +67,7 @@ def list_session(
 ) -> Read[list[CheckpointInfo]]:
     """The live checkpoints of a session above a seq, all or those of one run."""
     parameters = _session(tenant_id, session_id)
-    parameters["run_id"] = _run(run_id) if run_id is not None else None
+    parameters["run_id"] = run(run_id) if run_id is not None else None
     parameters["after_seq"] = _seq(after_seq)
     parameters["limit"] = _limit(limit)
     return Read("list_newest_first" if newest_first else "list_oldest_first", parameters, _infos)
@@ -73,7 +75,7 @@ def list_session(
 
 def list_by_run(tenant_id: str, run_id: UUID, limit: int | None) -> Read[list[CheckpointInfo]]:
     """The live checkpoints of a run, in the order of the log's time."""
-    parameters: dict[str, object] = {"tenant_id": _name("tenant_id", tenant_id), "run_id": _run(run_id)}
+    parameters: dict[str, object] = {"tenant_id": _name("tenant_id", tenant_id), "run_id": run(run_id)}
     parameters["limit"] = _limit(limit)
     return Read("list_by_run", parameters, _infos)
 
@@ -101,6 +103,21 @@ def history(tenant_id: str, session_id: str, after_seq: int, limit: int | None) 
     return Read("history", parameters, _entries)
 
 
+def published(tenant_id: str, session_id: str, checkpoint_id: str, seq: int | None) -> Read[HistoryEntry | None]:
+    """The event that published a checkpoint, live or not: the one of this seq, or the latest that was applied, if any was."""
+    parameters = _session(tenant_id, session_id)
+    parameters["checkpoint_id"] = _name("checkpoint_id", checkpoint_id)
+    parameters["seq"] = _seq(seq) if seq is not None else None
+    return Read("published", parameters, lambda rows: _entries(rows)[0] if rows else None)
+
+
+def log_identity() -> Read[tuple[str, str, str, int] | None]:
+    """Cluster, topic, topic id and partitions of the log that the view was built from; None before it has one."""
+    return Read(
+        "log_identity", {}, lambda rows: (rows[0][0], rows[0][1], rows[0][2], rows[0][3]) if rows[0][3] else None
+    )
+
+
 def next_offset(partition: int) -> Read[tuple[str | None, int | None]]:
     """The topic of the view, None before it has one, and a partition's next offset, None when it has no such partition."""
     return Read("next_offset", {"partition": Int8(partition)}, _topic_and_offset)
@@ -126,7 +143,8 @@ def _name(field: str, value: str) -> str:
     return text
 
 
-def _run(run_id: UUID) -> UUID:
+def run(run_id: UUID) -> UUID:
+    """A run's id as it is; anything else is a `TypeError`."""
     if not isinstance(run_id, UUID):
         raise TypeError(f"run_id: expected a UUID, found {type(run_id).__name__}")
     return run_id
@@ -176,12 +194,13 @@ def _session_infos(rows: Sequence[Row]) -> list[SessionInfo]:
 
 
 def _entries(rows: Sequence[Row]) -> list[HistoryEntry]:
-    return [
-        _new_entry(
-            *row[:3], _KINDS[row[3]], _OUTCOMES[row[4]], *row[5:25], row[25] or {}, row[26] or {}, Position(*row[27:])
-        )
-        for row in rows
-    ]
+    return [_new_entry(*entry_values(row)) for row in rows]
+
+
+def entry_values(row: Row) -> tuple[Any, ...]:
+    """The fields of a `HistoryEntry`, of a row that begins with the columns of `history`."""
+    kind, outcome, position = _KINDS[row[3]], _OUTCOMES[row[4]], Position(*row[27:30])
+    return (*row[:3], kind, outcome, *row[5:25], row[25] or {}, row[26] or {}, position)
 
 
 def _topic_and_offset(rows: Sequence[Row]) -> tuple[str | None, int | None]:

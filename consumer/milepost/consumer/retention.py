@@ -68,7 +68,7 @@ class Policies:
         self.version = version
         self._policies = dict(policies)
         self._default = self._policies.get((None, None), Policy())
-        self.has_overrides = len(self._policies) > 1
+        self.has_overrides = any(key != (None, None) for key in self._policies)
         self.newest_anywhere = max((policy.newest for policy in self._policies.values()), default=DEFAULT_NEWEST)
 
     def found(self, tenant_id: str, session_id: str) -> tuple[Policy, str | None]:

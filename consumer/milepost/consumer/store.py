@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import builtins
 import time
+from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 from uuid import UUID
 
 import psycopg
@@ -14,7 +15,14 @@ from psycopg_pool import ConnectionPool
 from milepost.consumer import reading
 from milepost.consumer.connections import Borrowed, Connections, OwnConnections, PoolConnections
 from milepost.consumer.database import translate
+from milepost.consumer.explaining import ExplainedEntry, HistoryFilters, Pages
+from milepost.consumer.integrity.history import HistoryProof
+from milepost.consumer.integrity.keys import KeySource, keyring
+from milepost.consumer.integrity.locating import SuspectError
+from milepost.consumer.integrity.reads import KeyedReads, Reads
 from milepost.consumer.lending import is_lost, is_unprepared
+from milepost.consumer.log import LogIdentity
+from milepost.consumer.logged import LoggedState, fetch
 from milepost.consumer.reading import Answer, Read, Row
 from milepost.consumer.views import Checkpoint, CheckpointInfo, HistoryEntry, SessionInfo
 from milepost.consumer.waiting import Wait
@@ -31,22 +39,29 @@ class CheckpointStore:
     Every read names its tenant: what is another's is not found, as is what was pruned or deleted or never was. A name that
     breaks the rules of ids is not found either; one that is no text raises `TypeError`.
 
+    `integrity_keys` are keys, or the paths of their files, of a view that was signed with one of them: every read of live
+    checkpoints and sessions is checked, and raises `Tampered` for what somebody without the key has changed, a state included.
+
     All reads raise `DatabaseUnavailable` when Postgres does not answer now, and `WrongView` when there is no view in the
     database. A connection that the server has ended is replaced, and the read is tried once more.
     """
 
-    def __init__(self, database: str | ConnectionPool[Any]) -> None:
+    _reads: Reads = reading
+
+    def __init__(self, database: str | ConnectionPool[Any], *, integrity_keys: Iterable[KeySource] = ()) -> None:
+        if (keys := keyring(integrity_keys)) is not None:
+            self._reads = KeyedReads(keys)
         self._connections = _connections(database)
         self._prepare = True
         self._is_closed = False
 
     def get(self, tenant_id: str, session_id: str, checkpoint_id: str) -> Checkpoint | None:
         """A live checkpoint with its state, or None. Raises `CorruptState` when the state is not what was published."""
-        return self._run(reading.get(tenant_id, session_id, checkpoint_id))
+        return self._run(self._reads.get(tenant_id, session_id, checkpoint_id))
 
     def latest(self, tenant_id: str, session_id: str) -> Checkpoint | None:
         """The live checkpoint with the highest seq, or None. Raises `CorruptState` like `get`."""
-        return self._run(reading.latest(tenant_id, session_id))
+        return self._run(self._reads.latest(tenant_id, session_id))
 
     def list(
         self,
@@ -63,27 +78,79 @@ class CheckpointStore:
         Those with a seq above `after_seq`, of one run or of all; at most `limit`, which is 1 or more, counted from the end
         that comes first.
         """
-        return self._run(reading.list_session(tenant_id, session_id, run_id, after_seq, limit, newest_first))
+        return self._run(self._reads.list_session(tenant_id, session_id, run_id, after_seq, limit, newest_first))
 
     def list_by_run(self, tenant_id: str, run_id: UUID, *, limit: int | None = None) -> builtins.list[CheckpointInfo]:
         """The live checkpoints of a run in all of the tenant's sessions, as the log took them in, without their states."""
-        return self._run(reading.list_by_run(tenant_id, run_id, limit))
+        return self._run(self._reads.list_by_run(tenant_id, run_id, limit))
 
     def sessions(
         self, tenant_id: str, *, after: str | None = None, limit: int | None = 100
     ) -> builtins.list[SessionInfo]:
         """The tenant's sessions, deleted ones too, in byte order of their ids; for the next page, those `after` the last."""
-        return self._run(reading.sessions(tenant_id, after, limit))
+        return self._run(self._reads.sessions(tenant_id, after, limit))
 
     def session(self, tenant_id: str, session_id: str) -> SessionInfo | None:
         """A session, deleted or not, or None."""
-        return self._run(reading.session(tenant_id, session_id))
+        return self._run(self._reads.session(tenant_id, session_id))
 
     def history(
         self, tenant_id: str, session_id: str, *, after_seq: int = 0, limit: int | None = None
     ) -> builtins.list[HistoryEntry]:
         """Every event of a session for ever, oldest to newest, with what became of it; those above `after_seq`."""
         return self._run(reading.history(tenant_id, session_id, after_seq, limit))
+
+    def check_history(self, tenant_id: str, session_id: str) -> int:
+        """How many events a session has had, 0 for one that never was; with integrity keys alone.
+
+        All of its history is read, page by page, and proved by the chain of its head, which the head's MAC covers. Raises
+        `Tampered` when anything in it was changed, removed or added, `InvalidSetting` for a store without keys.
+        """
+        if not isinstance(self._reads, KeyedReads):
+            raise InvalidSetting("check_history: expected a store with integrity_keys, found none")
+        proof = HistoryProof(self._run(self._reads.head(tenant_id, session_id)))
+        while (read := proof.next) is not None:
+            self._run(read)
+        return proof.events
+
+    def iter_history(
+        self,
+        tenant_id: str,
+        session_id: str,
+        *,
+        after_seq: int = 0,
+        limit: int | None = None,
+        **filters: Unpack[HistoryFilters],
+    ) -> Iterator[ExplainedEntry]:
+        """The wanted events of a session, oldest to newest, each with what became of it and why; read page by page.
+
+        However long the history is, a page of it is in memory. Pages are read one after the other: what the view takes in
+        meanwhile shows in those that follow.
+        """
+        pages = Pages(tenant_id, session_id, after_seq, limit, filters)
+        while (read := pages.next) is not None:
+            page = self._run(read)
+            pages.took(page)
+            yield from page
+
+    def state_from_log(
+        self,
+        tenant_id: str,
+        session_id: str,
+        checkpoint_id: str,
+        *,
+        kafka: str,
+        seq: int | None = None,
+        timeout: float = 30.0,
+    ) -> LoggedState | None:
+        """The state of any checkpoint that ever was, from the log at `kafka`; None when history knows no such checkpoint.
+
+        Pruned and deleted ones, too: ask for what was deleted on purpose only where that is allowed. Where several events
+        published the id, the latest that was applied counts, or the one of `seq`. `timeout` in seconds. Raises `WrongLog`
+        when the log does not hold the record any more, `CorruptState` when it is not what history says, `KafkaUnavailable`.
+        """
+        entry = self._run(reading.published(tenant_id, session_id, checkpoint_id, seq))
+        return self._logged(entry, kafka, timeout) if entry is not None else None
 
     def wait_for(self, position: Position, timeout: float) -> None:
         """Return once the view has taken in the record at a position, whatever became of it; `timeout` in seconds.
@@ -107,10 +174,23 @@ class CheckpointStore:
     ) -> None:
         self.close()
 
+    def _logged(self, entry: HistoryEntry, kafka: str, timeout: float) -> LoggedState:
+        found = self._run(reading.log_identity())
+        log = LogIdentity(*found) if found is not None else None
+        return fetch(entry, log, kafka, timeout)
+
     def _run(self, read: Read[Answer]) -> Answer:
         if self._is_closed:
             raise MilepostError("the store was closed; it reads no more")
-        return read.answer(self._rows(read))
+        rows = self._rows(read)
+        try:
+            return read.answer(rows)
+        except SuspectError as suspect:
+            try:
+                evidence = self._rows(suspect.evidence)
+            except MilepostError:
+                raise suspect.finding.error() from None
+            raise suspect.named(evidence) from None
 
     def _rows(self, read: Read[Answer]) -> builtins.list[Row]:
         may_repeat = True

@@ -19,12 +19,14 @@ from typing import Protocol
 from milepost.consumer.async_store import AsyncCheckpointStore
 from milepost.consumer.chain import START
 from milepost.consumer.heads import Head
+from milepost.consumer.logged import LoggedState
 from milepost.consumer.memory import Tables
 from milepost.consumer.plan import Known, Plan, Stand, moves_of
 from milepost.consumer.reading import Answer, Read, Row
 from milepost.consumer.records import LogRecord, from_parts
 from milepost.consumer.retention import Policies
 from milepost.consumer.store import CheckpointStore
+from milepost.consumer.views import HistoryEntry
 from milepost.schemas import DEFAULT_TOPIC, Position
 from milepost.schemas.wire import DEFAULT_PARTITIONS, Headers
 
@@ -79,7 +81,16 @@ class MemoryView:
         """What Postgres would find for a read."""
         find: Callable[..., list[Row]] = getattr(self._tables, read.name)
         with self._lock:
+            self._tables.policies = self.policies
             return find(**read.parameters)
+
+    def logged(self, entry: HistoryEntry) -> LoggedState:
+        """The state that an event published, as the log would hold it."""
+        with self._lock:
+            state = self._tables.state(entry.tenant_id, entry.session_id, entry.seq)
+        if state is None:
+            raise ValueError(f"expected an event that published a checkpoint, found seq {entry.seq}")
+        return LoggedState(entry, state)
 
     def _arrived(self, record: PublishedRecord) -> LogRecord:
         position = record.position
@@ -120,6 +131,9 @@ class MemoryStore(CheckpointStore):
     def _rows(self, read: Read[Answer]) -> list[Row]:
         return self._view.rows(read)
 
+    def _logged(self, entry: HistoryEntry, kafka: str, timeout: float) -> LoggedState:  # noqa: ARG002 - there is no Kafka
+        return self._view.logged(entry)
+
 
 class AsyncMemoryStore(AsyncCheckpointStore):
     """An `AsyncCheckpointStore` over a view in memory."""
@@ -134,6 +148,9 @@ class AsyncMemoryStore(AsyncCheckpointStore):
 
     async def _rows(self, read: Read[Answer]) -> list[Row]:
         return self._view.rows(read)
+
+    async def _logged(self, entry: HistoryEntry, kafka: str, timeout: float) -> LoggedState:  # noqa: ARG002
+        return self._view.logged(entry)
 
 
 __all__ = ["AsyncMemoryStore", "MemoryStore", "MemoryView", "PublishedRecord"]

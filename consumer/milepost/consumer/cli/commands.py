@@ -15,6 +15,8 @@ from milepost.consumer.cli import (
     compare,
     consume,
     embedded,
+    export,
+    history,
     publish,
     quarantine,
     read,
@@ -27,7 +29,7 @@ from milepost.consumer.cli import (
 )
 from milepost.consumer.cli.options import OrderedGroup
 from milepost.consumer.logs import configure
-from milepost.schemas import CorruptState, InvalidEvent, InvalidSetting, MilepostError
+from milepost.schemas import CorruptState, InvalidEvent, InvalidSetting, MilepostError, Tampered
 
 
 @click.group(cls=OrderedGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -47,6 +49,7 @@ for module in (
     publish,
     consume,
     read,
+    history,
     status,
     retention,
     quarantine,
@@ -54,6 +57,7 @@ for module in (
     compare,
     topic,
     audit,
+    export,
     spool,
 ):
     for command in module.COMMANDS:
@@ -75,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except (InvalidEvent, InvalidSetting) as error:
         return _failed(error, 2)
-    except CorruptState as error:
+    except (CorruptState, Tampered) as error:
         return _failed(error, 1)
     except MilepostError as error:
         return _failed(error, 3)

@@ -9,7 +9,7 @@ import sys
 from importlib.util import find_spec
 from typing import Final
 
-_EXTRA: Final = ("click", "psycopg", "psycopg_pool", "rich", "tenacity")
+_EXTRA: Final = ("click", "cryptography", "prometheus_client", "psycopg", "psycopg_pool", "rich", "tenacity")
 
 
 def main() -> None:

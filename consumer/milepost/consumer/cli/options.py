@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -36,6 +37,16 @@ topic_option = click.option(
 database_option = click.option(
     "--database", envvar="MILEPOST_DATABASE", required=True, show_envvar=True, metavar="CONNINFO", help="The view."
 )
+integrity_keys_option = click.option(
+    "--integrity-key",
+    "integrity_keys",
+    envvar="MILEPOST_INTEGRITY_KEY",
+    show_envvar=True,
+    multiple=True,
+    type=click.Path(),  # in the environment several are separated as in PATH
+    metavar="FILE",
+    help="A key of 32 bytes; may be given several times: the first signs, all verify.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 
 
@@ -55,6 +66,17 @@ def a_uuid(value: str) -> UUID:
         return UUID(value)
     except ValueError:
         raise click.BadParameter(f"expected a UUID, found {value!r}") from None
+
+
+def a_moment(value: str) -> datetime:
+    """A time with its offset from UTC, or a usage error."""
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError:
+        found = None
+    if found is None or found.utcoffset() is None:
+        raise click.BadParameter(f"expected a time such as 2026-11-30T12:00:00Z, found {value!r}")
+    return found
 
 
 def a_label(value: str) -> tuple[str, str]:

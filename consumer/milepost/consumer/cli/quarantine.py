@@ -8,10 +8,11 @@ from typing import Final
 
 import click
 
-from milepost.consumer.cli.options import OrderedGroup, database_option, json_option
+from milepost.consumer.cli.options import OrderedGroup, database_option, integrity_keys_option, json_option
 from milepost.consumer.cli.output import print_array, print_facts, print_json, print_table, write
 from milepost.consumer.database import Connection, connect, translated
 from milepost.consumer.headers import raw_names, shown_bytes
+from milepost.consumer.integrity.keys import keyring
 from milepost.consumer.materializer import become_writer
 from milepost.consumer.migrate import require_current
 from milepost.consumer.quarantine import QuarantinedRecord, QuarantineEntry, dismiss, entries, find
@@ -89,16 +90,18 @@ def show(record_id: Position, database: str, value_alone: bool, as_json: bool) -
 @quarantine.command("retry")
 @_ids_argument
 @database_option
+@integrity_keys_option
 @json_option
-def retry(ids: Sequence[Position], database: str, as_json: bool) -> int:
+def retry(ids: Sequence[Position], database: str, integrity_keys: tuple[str, ...], as_json: bool) -> int:
     """Apply records that this version reads as valid events, where the order of the log allows it.
 
     A record that is no valid event stays open. One whose session went on without it can't be applied any more; a replay into
     an empty database will hold it.
     """
+    keys = keyring(integrity_keys)
     with _view(database) as connection:
         become_writer(connection)
-        results = list(Retry(connection).run(ids))
+        results = list(Retry(connection, keys).run(ids))
     if as_json:
         print_array({"id": _shown_id(r.position), "result": r.result.value, "detail": r.detail} for r in results)
     else:

@@ -1,4 +1,4 @@
-"""`milepost get`, `list`, `list-run`, `sessions` and `history`."""
+"""`milepost get`, `list`, `list-run` and `sessions`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from uuid import UUID
 
 import click
 
-from milepost.consumer.cli.options import a_uuid, database_option, json_option
+from milepost.consumer.cli.options import a_uuid, database_option, integrity_keys_option, json_option
 from milepost.consumer.cli.output import print_array, print_table, write
 from milepost.consumer.store import CheckpointStore
-from milepost.consumer.views import CheckpointInfo, HistoryEntry
+from milepost.consumer.views import CheckpointInfo
 
 _PAGE: Final = 1_000
 _Item = TypeVar("_Item")
@@ -24,9 +24,10 @@ limit_option = click.option("--limit", type=click.IntRange(1), help="At most so 
 @click.argument("session")
 @click.argument("checkpoint", required=False)
 @database_option
-def get(tenant: str, session: str, checkpoint: str | None, database: str) -> int:
+@integrity_keys_option
+def get(tenant: str, session: str, checkpoint: str | None, database: str, integrity_keys: tuple[str, ...]) -> int:
     """Write a checkpoint's state, and nothing else, to standard output. The newest when none is named."""
-    with CheckpointStore(database) as store:
+    with CheckpointStore(database, integrity_keys=integrity_keys) as store:
         found = store.latest(tenant, session) if checkpoint is None else store.get(tenant, session, checkpoint)
     if found is None:
         what = f"checkpoint {checkpoint}" if checkpoint is not None else "checkpoint"
@@ -44,6 +45,7 @@ def get(tenant: str, session: str, checkpoint: str | None, database: str) -> int
 @click.option("--after-seq", default=0, type=click.IntRange(0), help="Those after this one.")
 @click.option("--newest-first", is_flag=True)
 @limit_option
+@integrity_keys_option
 @json_option
 def list_session(
     tenant: str,
@@ -53,10 +55,11 @@ def list_session(
     after_seq: int,
     newest_first: bool,
     limit: int | None,
+    integrity_keys: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """List a session's live checkpoints, oldest to newest."""
-    with CheckpointStore(database) as store:
+    with CheckpointStore(database, integrity_keys=integrity_keys) as store:
         found = store.list(tenant, session, run_id=run_id, after_seq=after_seq, limit=limit, newest_first=newest_first)
     _print_checkpoints(found, as_json, f"no live checkpoint in session {session} of tenant {tenant}")
 
@@ -66,10 +69,13 @@ def list_session(
 @click.argument("run", type=a_uuid)
 @database_option
 @limit_option
+@integrity_keys_option
 @json_option
-def list_run(tenant: str, run: UUID, database: str, limit: int | None, as_json: bool) -> None:
+def list_run(
+    tenant: str, run: UUID, database: str, limit: int | None, integrity_keys: tuple[str, ...], as_json: bool
+) -> None:
     """List a run's live checkpoints in all of a tenant's sessions."""
-    with CheckpointStore(database) as store:
+    with CheckpointStore(database, integrity_keys=integrity_keys) as store:
         found = store.list_by_run(tenant, run, limit=limit)
     _print_checkpoints(found, as_json, f"no live checkpoint of run {run} of tenant {tenant}")
 
@@ -79,10 +85,18 @@ def list_run(tenant: str, run: UUID, database: str, limit: int | None, as_json: 
 @database_option
 @click.option("--after", help="Those after this session id.")
 @limit_option
+@integrity_keys_option
 @json_option
-def sessions(tenant: str, database: str, after: str | None, limit: int | None, as_json: bool) -> None:
+def sessions(
+    tenant: str,
+    database: str,
+    after: str | None,
+    limit: int | None,
+    integrity_keys: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """List a tenant's sessions, by their ids."""
-    with CheckpointStore(database) as store:
+    with CheckpointStore(database, integrity_keys=integrity_keys) as store:
         found = _pages(
             lambda page, last: store.sessions(tenant, after=last.session_id if last is not None else after, limit=page),
             limit,
@@ -105,44 +119,6 @@ def sessions(tenant: str, database: str, after: str | None, limit: int | None, a
                 for session in found
             ),
             empty=f"no session of tenant {tenant}",
-        )
-
-
-@click.command("history")
-@click.argument("tenant")
-@click.argument("session")
-@database_option
-@click.option("--after-seq", default=0, type=click.IntRange(0), help="Those after this one.")
-@limit_option
-@json_option
-def history(tenant: str, session: str, database: str, after_seq: int, limit: int | None, as_json: bool) -> None:
-    """Show every event of a session, with what became of it. It outlives the states."""
-    with CheckpointStore(database) as store:
-
-        def page(size: int, last: HistoryEntry | None) -> Sequence[HistoryEntry]:
-            return store.history(tenant, session, after_seq=last.seq if last is not None else after_seq, limit=size)
-
-        found = _pages(page, limit)
-        if as_json:
-            print_array(found)
-            return
-        print_table(
-            ["seq", "kind", "outcome", "checkpoint_id", "step", "size", "event time", "log time", "position"],
-            (
-                (
-                    entry.seq,
-                    entry.kind.value,
-                    entry.outcome.value,
-                    entry.checkpoint_id,
-                    entry.step,
-                    entry.size,
-                    entry.event_time,
-                    entry.log_time,
-                    entry.position,
-                )
-                for entry in found
-            ),
-            empty=f"no event of session {session} of tenant {tenant}",
         )
 
 
@@ -184,4 +160,4 @@ def _print_checkpoints(found: Sequence[CheckpointInfo], as_json: bool, empty: st
     )
 
 
-COMMANDS: Final = [get, list_session, list_run, sessions, history]
+COMMANDS: Final = [get, list_session, list_run, sessions]

@@ -18,7 +18,7 @@ from rich.progress import Progress as Bars
 from milepost.consumer import compare as views
 from milepost.consumer import kafka as clients
 from milepost.consumer import policies
-from milepost.consumer.cli.options import json_option, log_options
+from milepost.consumer.cli.options import integrity_keys_option, json_option, log_options
 from milepost.consumer.cli.output import print_facts, print_json
 from milepost.consumer.config import ConsumeConfig
 from milepost.consumer.database import Connection, connect, translated
@@ -83,6 +83,7 @@ def a_position(value: str) -> Position:
     metavar="CONNINFO",
     help="Compare with this view as it is now; exit status 1 when they differ.",
 )
+@integrity_keys_option
 @json_option
 def replay(
     kafka: str,
@@ -98,6 +99,7 @@ def replay(
     accept_missing: bool,
     follow: bool,
     against: str | None,
+    integrity_keys: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Rebuild the view from the log. Killed and started again with the same command, it goes on from what was committed."""
@@ -116,6 +118,7 @@ def replay(
             until=_until(kafka, topic, until, until_position) if left is None else _stands(left),
             tenant_id=tenant,
             session_id=session,
+            integrity_keys=integrity_keys,
             accept_missing=accept_missing,
         )
         with _telling() as tell:
@@ -130,7 +133,8 @@ def replay(
     if comparison is not None and not comparison.equal:
         return 1
     if follow:
-        consume(ConsumeConfig(kafka=kafka, topic=topic, database=database), processes=processes, stop=stop)
+        config = ConsumeConfig(kafka=kafka, topic=topic, database=database, integrity_keys=integrity_keys)
+        consume(config, processes=processes, stop=stop)
     return 0
 
 
