@@ -76,7 +76,7 @@ def test_a_server_that_does_not_answer(opener: Opener) -> None:
 
 def test_a_wrong_password_is_not_repeated(opener: Opener, database: str) -> None:
     with opener(f"{database} options=-csearch_path=x user=nobody-of-that-name password={SECRET}") as store:
-        with pytest.raises(DatabaseUnavailable, match="nobody-of-that-name") as raised:
+        with pytest.raises(WrongView, match="nobody-of-that-name") as raised:
             store.latest("acme", "s")
         assert SECRET not in f"{raised.value} {raised.value.__cause__}"
 

@@ -35,7 +35,7 @@ SETTINGS: Final[Mapping[str, str | int | bool]] = {
     "receive.message.max.bytes": MOST_UNFOLDED,
 }
 
-# What a fetch brings is all unfolded before anything is looked at. A batch that is larger than the limit comes all the same, alone.
+# What a fetch brings is all unfolded before anything is looked at. A batch larger than the limit comes all the same, alone.
 SMALL_BITES: Final[Mapping[str, str | int | bool]] = {
     "fetch.message.max.bytes": 4_096,
     "fetch.max.bytes": 4_096,
@@ -53,6 +53,8 @@ LARGE_BITES: Final[Mapping[str, str | int | bool]] = {
 STEP: Final = 4
 """How many records are taken from librdkafka at once, each of which may have 17 MiB, while bites are small."""
 _LARGE_STEP: Final = 50
+_HEAVY_BYTES: Final = 262_144
+"""Of key and headers, which Kafka's client leaves out of what it counts: a log with such records is read in small bites."""
 _CLOSE_SECONDS: Final = 5.0
 
 
@@ -79,7 +81,7 @@ class Fetcher:
         self._client = client
         self.next: dict[int, int] = {}
         """The partitions that are read, and the next offset of each."""
-        self._large = False
+        self._large = self._has_heavy = False
         self._consumer = self._open()
 
     def assign(self, positions: Mapping[int, int]) -> None:
@@ -110,7 +112,8 @@ class Fetcher:
         fetched.count = len(messages)
         for message in messages:
             self._take(message, fetched)
-        if self._unfolding.is_mild not in (None, self._large):
+        # until it is known, things stay as they are
+        if self._unfolding.is_mild is not None and self._large != (self._unfolding.is_mild and not self._has_heavy):
             self._reopen()
         return fetched
 
@@ -125,7 +128,10 @@ class Fetcher:
             self._take_error(error, partition, offset, fetched)
         elif partition in self.next and offset is not None and offset >= self.next[partition]:
             self.next[partition] = offset + 1
-            fetched.records.append(taken(message))
+            raw = taken(message)
+            fetched.records.append(raw)
+            if raw.weight - len(raw.value or b"") > _HEAVY_BYTES:
+                self._has_heavy = True
             fetched.skips.pop(partition, None)
 
     def _take_error(self, error: KafkaError, partition: int | None, offset: int | None, fetched: Fetched) -> None:
@@ -157,7 +163,9 @@ class Fetcher:
         self._assign()
 
     def _assign(self) -> None:
-        self._consumer.assign([TopicPartition(self._topic, partition, offset) for partition, offset in self.next.items()])
+        self._consumer.assign(
+            [TopicPartition(self._topic, partition, offset) for partition, offset in self.next.items()]
+        )
 
     def _closing(self) -> threading.Thread:
         closing = threading.Thread(target=self._consumer.close, name="milepost-close", daemon=True)

@@ -14,7 +14,13 @@ from milepost.consumer.kafka import ANSWER_SECONDS, code, is_unknown_topic, only
 from milepost.schemas import WrongLog
 from milepost.schemas.wire import MAX_RECORD_BYTES, TOPIC_CONFIG
 
-_LEADERLESS: Final = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+_LEADERLESS: Final = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    # the client remembers who led before the broker's restart
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+)
 _REFUSALS: Final = (
     KafkaError.INVALID_REPLICATION_FACTOR,
     KafkaError.INVALID_PARTITIONS,
@@ -77,6 +83,8 @@ def offsets(client: AdminClient, servers: str, log: LogIdentity, spec: OffsetSpe
     """An offset of each partition. Raises `KafkaUnavailable` when there is no answer."""
     wanted = {TopicPartition(log.topic, partition): spec for partition in range(log.partitions)}
     with translated(servers):
+        # makes the client look anew for the leaders: what it asks of them by itself it would keep from before a broker's restart
+        client.list_topics(log.topic, timeout=ANSWER_SECONDS)
         futures = client.list_offsets(wanted, request_timeout=ANSWER_SECONDS)
         return {key.partition: future.result(ANSWER_SECONDS).offset for key, future in futures.items()}
 

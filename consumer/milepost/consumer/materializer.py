@@ -41,6 +41,9 @@ _WRITER_SETTINGS: Final = {
     "jit": "off",
     # a lock that somebody holds for long is waited for in the loop, where a stop is heard
     "lock_timeout": "10s",
+    # whoever was stopped (SIGSTOP, a frozen machine) inside a transaction would keep its partitions locked until it wakes
+    "idle_in_transaction_session_timeout": "10s",
+    "statement_timeout": "5min",
 }
 _LINES_TRUSTED: Final = 4
 """How many refused rows of a batch are found by Postgres' own line number before the batch is searched instead."""

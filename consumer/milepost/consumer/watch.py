@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import Final
 
@@ -13,10 +13,12 @@ from confluent_kafka.admin import AdminClient, TopicDescription  # type: ignore[
 from milepost.consumer import kafka, queries
 from milepost.consumer.database import Connection
 from milepost.consumer.log import LogIdentity, beginnings, ends, identify
-from milepost.schemas import WrongLog, WrongView
+from milepost.schemas import KafkaUnavailable, WrongLog, WrongView
 
 _EVERY_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 5.0
+_FASTEST: Final = 1_000_000.0
+"""Records a second that no partition takes."""
 
 
 def bind(connection: Connection, log: LogIdentity) -> None:
@@ -80,33 +82,59 @@ class LogWatch:
         self._client = client
         self._log = log
         self._asked: Future[TopicDescription] | None = None
-        self._next = time.monotonic() + _EVERY_SECONDS
+        self._asked_at = self._same_at = time.monotonic()
+        """When the question was put that is open, and the one that was answered well."""
         self.trouble: str | None = None
         """Why Kafka did not answer when it was asked last."""
 
     def tick(self) -> None:
         """Raise `WrongLog` when the last answer says that the topic is another one or gone."""
         if self._asked is None:
-            if time.monotonic() >= self._next:
-                (self._asked,) = self._client.describe_topics(
-                    TopicCollection([self._log.topic]), request_timeout=_ANSWER_SECONDS
-                ).values()
+            if time.monotonic() >= self._asked_at + _EVERY_SECONDS:
+                self._ask()
+        elif self._asked.done():
+            self._hear(0)
+
+    def confirm(self, positions: Iterable[int]) -> None:
+        """Make sure that what was read at these offsets is of our log, not of one that was created again under its name.
+
+        A new log would have to have as many records first: so soon after the last good answer it cannot. Else Kafka is asked.
+        Raises `WrongLog`, and `KafkaUnavailable` when there is no answer.
+        """
+        if time.monotonic() - self._same_at < min(positions) / _FASTEST:
             return
-        if not self._asked.done():
-            return
+        self._ask()
+        self._hear(_ANSWER_SECONDS)
+        if self.trouble is not None:
+            raise KafkaUnavailable(
+                f"Kafka did not say whether {self._log.topic} is still the same topic: {self.trouble}"
+            )
+
+    def _ask(self) -> None:
+        self._asked_at = time.monotonic()
+        (self._asked,) = self._client.describe_topics(
+            TopicCollection([self._log.topic]), request_timeout=_ANSWER_SECONDS
+        ).values()
+
+    def _hear(self, seconds: float) -> None:
         asked, self._asked = self._asked, None
-        self._next = time.monotonic() + _EVERY_SECONDS
+        if asked is None:
+            return
         try:
-            found = asked.result()
+            found = asked.result(seconds)
         except KafkaException as error:
             if kafka.is_unknown_topic(error):
                 raise WrongLog(f"the topic {self._log.topic} is gone; the view was left as it is") from None
             self.trouble = kafka.reason(error)
             return
+        except TimeoutError:
+            self.trouble = f"no answer within {seconds:g} s"
+            return
         self.trouble = None
         compare(
             self._log, LogIdentity(self._log.cluster_id, self._log.topic, str(found.topic_id), len(found.partitions))
         )
+        self._same_at = self._asked_at
 
 
 def require(client: AdminClient, servers: str, connection: Connection, topic: str) -> LogIdentity:

@@ -104,6 +104,9 @@ class Worker:
             if self._reader.started:
                 self._sweeping.step(is_tried=self._outages.failures >= PATIENCE)
             batch = self._reader.batch(0 if self._sweeping.is_due else _WAIT_SECONDS)
+            if batch.records:
+                # after it was read: what is confirmed now was so then
+                self._watch.confirm(record.offset for record in batch.records)
             for records in self._isolation.parts(batch.records):
                 self._apply(records)
             if batch.skips:

@@ -5,34 +5,57 @@ from __future__ import annotations
 import io
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from importlib.metadata import version
+from typing import Final
 
 import click
 
-from milepost.consumer.cli import (
-    audit,
-    compare,
-    consume,
-    embedded,
-    export,
-    history,
-    publish,
-    quarantine,
-    read,
-    replay,
-    retention,
-    setup,
-    spool,
-    status,
-    topic,
-)
-from milepost.consumer.cli.options import OrderedGroup
 from milepost.consumer.logs import configure
 from milepost.schemas import CorruptState, InvalidEvent, InvalidSetting, MilepostError, Tampered
 
 
-@click.group(cls=OrderedGroup, context_settings={"help_option_names": ["-h", "--help"]})
+MODULES: Final[Mapping[str, str]] = {
+    "embedded": "embedded",
+    "setup": "setup",
+    "publish": "publish",
+    "delete-session": "publish",
+    "consume": "consume",
+    "get": "read",
+    "list": "read",
+    "list-run": "read",
+    "sessions": "read",
+    "history": "history",
+    "status": "status",
+    "retention": "retention",
+    "quarantine": "quarantine",
+    "replay": "replay",
+    "compare": "compare",
+    "topic": "topic",
+    "audit": "audit",
+    "import": "export",
+    "spool": "spool",
+}
+"""Where each command is, in the order in which one meets them."""
+
+
+class Commands(click.Group):
+    """Imports a command's module when the command is named: what all of them import takes half a second."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the name is click's
+        """The names, in order."""
+        return list(MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - the name is click's
+        """The command of that name."""
+        if cmd_name not in MODULES:
+            return None
+        commands: list[click.Command] = import_module(f"milepost.consumer.cli.{MODULES[cmd_name]}").COMMANDS
+        return next(command for command in commands if command.name == cmd_name)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version("milepost"), prog_name="milepost")
 @click.option("--verbose", "-v", count=True, help="More log lines on standard error; twice for all of them.")
 def milepost(verbose: int) -> None:
@@ -41,27 +64,6 @@ def milepost(verbose: int) -> None:
     Exit status: 0 done or yes; 1 the answer is no; 2 wrong usage; 3 could not, with what to do.
     """
     configure((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)])
-
-
-for module in (
-    embedded,
-    setup,
-    publish,
-    consume,
-    read,
-    history,
-    status,
-    retention,
-    quarantine,
-    replay,
-    compare,
-    topic,
-    audit,
-    export,
-    spool,
-):
-    for command in module.COMMANDS:
-        milepost.add_command(command)
 
 
 def run(arguments: Sequence[str]) -> int:

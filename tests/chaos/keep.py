@@ -1,0 +1,55 @@
+"""What is kept of a round that failed: both views, the log, the processes' lines, and how to have the round again."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from milepost.consumer.records import LogRecord
+from tests.chaos.schedule import Round
+from tests.chaos.world import World
+from tests.fixtures.dump import Dump, dump
+
+
+def keep(folder: Path, seed: int, rounds: Sequence[Round], world: World, found: Sequence[str]) -> Path:
+    """Write everything to a folder of the last round's number, and give it."""
+    target = folder / f"seed-{seed}-round-{rounds[-1].number}"
+    target.mkdir(parents=True, exist_ok=True)
+    encode = msgspec.json.Encoder().encode
+    (target / "schedule.json").write_bytes(msgspec.json.format(encode({"seed": seed, "rounds": rounds})))
+    (target / "differences.txt").write_text("".join(f"{each}\n" for each in found))
+    shutil.copytree(world.folder, target / "processes", dirs_exist_ok=True)
+    for name, database in (("view", world.database), ("replay", world.replayed)):
+        if database:
+            (target / f"{name}.jsonl").write_bytes(_lines(dump(database)))
+    with (target / "log.jsonl").open("wb") as lines:
+        for record in world.log.records():
+            lines.write(encode(_readable(record)) + b"\n")
+    return target
+
+
+def _lines(found: Dump) -> bytes:
+    rows = ([table, *row] for table, rows in found.items() for row in rows)
+    return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+
+
+def _readable(record: LogRecord) -> dict[str, object]:
+    return {
+        "partition": record.partition,
+        "offset": record.offset,
+        "log_time": record.log_time,
+        "key": _text(record.key),
+        "headers": [(name, _text(value)) for name, value in record.headers],
+        "value": _text(record.value),
+    }
+
+
+def _text(value: bytes | None) -> object:
+    try:
+        return value.decode() if value is not None else None
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value or b"").decode()}
