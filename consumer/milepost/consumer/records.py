@@ -108,6 +108,8 @@ def from_parts(
         if partitions is not None and key is not None:
             _check_partition(key, partition, partitions)
     except InvalidRecord as fault:
+        # it is kept with the record, and its frames and causes would keep all that was decoded of it
+        fault.__traceback__ = fault.__context__ = fault.__cause__ = None
         return LogRecord(partition, offset, log_time, key, value, headers or (), None, fault)
     return LogRecord(partition, offset, log_time, key, value, headers or (), event)
 
