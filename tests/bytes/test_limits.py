@@ -57,7 +57,7 @@ def test_the_largest_state_with_the_largest_attributes(milepost: Milepost, kafka
 def test_what_waits_in_the_log_does_not_wait_in_memory(
     milepost: Milepost, kafka_servers: str, topic: str, other_database: str, tmp_path: Path
 ) -> None:
-    """A hundred states of 16 MiB. They are dull ones: Kafka's limits count what is compressed, and these go into 900 bytes each."""
+    """A hundred states of 16 MiB, dull ones: Kafka's limits count what is compressed, and these go into 900 bytes each."""
     milepost.run("retention", "set", "--newest", "2")
     state = state_of(MAX_STATE_BYTES)
     for session in range(4):

@@ -19,7 +19,6 @@ from milepost.schemas import CheckpointCreated, Event, SessionDeleted
 from tests.fixtures.commands import Milepost, stop, wait_until
 from tests.fixtures.publishing import produce, produce_raw
 
-
 # once there are a thousand events
 DISK_IS_FULL = """
 create function full_disk() returns trigger language plpgsql as $$

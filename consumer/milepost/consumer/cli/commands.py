@@ -15,7 +15,6 @@ import click
 from milepost.consumer.logs import configure
 from milepost.schemas import CorruptState, InvalidEvent, InvalidSetting, MilepostError, Tampered
 
-
 MODULES: Final[Mapping[str, str]] = {
     "embedded": "embedded",
     "setup": "setup",

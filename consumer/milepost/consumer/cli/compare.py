@@ -17,21 +17,22 @@ from milepost.consumer.database import Connection
 
 
 @click.command("compare")
-@click.argument("left", metavar="DATABASE")
-@click.argument("right", metavar="DATABASE", required=False)
+# not two arguments: click would repeat a third one, password included
+@click.argument("databases", metavar="DATABASE [DATABASE]", nargs=-1)
 @click.option("--digest", "only_digest", is_flag=True, help="Print the digest of one view, for comparing by 32 bytes.")
 @click.option("--ignore-positions", is_flag=True, help="For the views of a log and of its copy in another topic.")
 @click.option("--most", default=10, show_default=True, type=click.IntRange(1), help="Stop after so many differences.")
 @json_option
-def compare(left: str, right: str | None, only_digest: bool, ignore_positions: bool, most: int, as_json: bool) -> int:
+def compare(databases: tuple[str, ...], only_digest: bool, ignore_positions: bool, most: int, as_json: bool) -> int:
     """Say whether two views are equal, and what differs first. Exit status 1 when they differ.
 
     What hangs on the consumer's clock is left out: columns named recorded_at, the view's id, and what was done about a
     quarantined record. With --ignore-positions so is where records stand: topic, partition, offset and the partitions' digests;
     numbers of partitions and publishers are added up.
     """
-    if only_digest != (right is None):
-        raise click.UsageError("expected two databases, or one with --digest")
+    if len(databases) != (1 if only_digest else 2):
+        raise click.UsageError(f"expected two databases, or one with --digest, found {len(databases)}")
+    left, right = databases[0], databases[-1] if not only_digest else None
     with ExitStack() as stack:
         ours = stack.enter_context(views.snapshot(left))
         if right is None:

@@ -28,11 +28,13 @@ from milepost.consumer.processes import Stop
 from milepost.consumer.replay import ReplayReport, ReplayRequest
 from milepost.consumer.replay import replay as rebuild
 from milepost.consumer.replay.run import Tell
+from milepost.consumer.replay.scratch import scratch_database
 from milepost.consumer.replay.until import at_positions, at_time
 from milepost.consumer.replay.worker import Progress
 from milepost.consumer.retention import DEFAULT_NEWEST
 from milepost.consumer.supervisor import consume
 from milepost.schemas import Position
+from milepost.schemas.ids import id_problem, tenant_problem
 
 logger = logging.getLogger(__name__)
 _LINE_SECONDS: Final = 10.0
@@ -59,7 +61,12 @@ def a_position(value: str) -> Position:
 
 @click.command("replay")
 @log_options
-@click.option("--into", "database", required=True, metavar="CONNINFO", help="An empty database: the new view.")
+@click.option(
+    "--into",
+    "database",
+    metavar="CONNINFO",
+    help="An empty database: the new view. With --verify it may be left out; one is made for the time being.",
+)
 @click.option("--processes", default=1, show_default=True, type=click.IntRange(1, 1_000), help="Each takes its share.")
 @click.option(
     "--retain", type=click.IntRange(1), help="How many checkpoints of a session stay by default; 50 if left out."
@@ -88,7 +95,7 @@ def a_position(value: str) -> Position:
 def replay(
     kafka: str,
     topic: str,
-    database: str,
+    database: str | None,
     processes: int,
     retain: int | None,
     policies_from: str | None,
@@ -108,6 +115,8 @@ def replay(
     stop = Stop()
     with ExitStack() as stack:
         left = stack.enter_context(views.snapshot(against)) if against is not None else None
+        if not database:
+            database = stack.enter_context(scratch_database(against or ""))
         request = ReplayRequest(
             kafka=kafka,
             topic=topic,
@@ -119,6 +128,7 @@ def replay(
             tenant_id=tenant,
             session_id=session,
             integrity_keys=integrity_keys,
+            follow=follow,
             accept_missing=accept_missing,
         )
         with _telling() as tell:
@@ -147,11 +157,20 @@ def _check_usage(given: Mapping[str, object]) -> None:
         *(("follow", name) for name in ("until", "until_position", "tenant")),
     )
     for left, right in apart:
-        if given[left] and given[right]:
+        if given[left] not in (None, (), False) and given[right] not in (None, (), False):
             first, second = ("--" + name.replace("_", "-").replace("against", "verify") for name in (left, right))
             raise click.UsageError(f"expected {first} or {second}, found both")
     if given["session"] is not None and given["tenant"] is None:
         raise click.UsageError("expected --tenant beside --session")
+    if not given["database"] and (given["against"] is None or given["database"] is not None or given["follow"]):
+        raise click.UsageError("expected --into and a database, or --verify alone")
+    problems = {
+        "--tenant": None if given["tenant"] is None else tenant_problem(given["tenant"]),
+        "--session": None if given["session"] is None else id_problem(given["session"]),
+    }
+    for name, problem in problems.items():
+        if problem is not None:
+            raise click.UsageError(f"{name}: {problem}")
 
 
 def _policies(database: str | None, left: Connection | None) -> tuple[policies.PolicyRow, ...] | None:
@@ -186,6 +205,8 @@ def _print(report: ReplayReport, request: ReplayRequest, comparison: views.Compa
         **report.applied.counts,
         "state_bytes": report.state_bytes,
         "states_written": report.written,
+        "states_skipped": report.skipped,
+        "log_digest": report.log_digest,
         "seconds": round(report.seconds, 2),
         "events_per_second": round(report.events / report.seconds) if report.seconds else 0,
     }

@@ -8,7 +8,7 @@ import msgspec
 
 from milepost.consumer import queries
 from milepost.consumer.database import Connection, scalar
-from milepost.consumer.policies import PolicyRow, set_policy
+from milepost.consumer.policies import PolicyRow, set_policy, show
 from milepost.consumer.retention import DEFAULT_NEWEST
 from milepost.schemas import WrongView
 
@@ -33,6 +33,8 @@ class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True):
     """This session's of the tenant alone."""
     integrity_keys: tuple[str, ...] = ()
     """Files of integrity keys, the one that signs first."""
+    follow: bool = False
+    """Whether the view is then continued: a replay that is complete will do."""
     accept_missing: bool = False
     """Whether a log that lost its beginning will do."""
 
@@ -53,9 +55,15 @@ class ReplayState(msgspec.Struct, frozen=True):
 
 
 def stored(connection: Connection) -> ReplayState | None:
-    """What replay the view comes from; None for a view that was always live."""
+    """What replay the view comes from; None for a view that was always live. Raises `WrongView` when nobody can tell."""
     text = scalar(connection, queries.load("replay")["state"])
-    return msgspec.json.decode(str(text), type=ReplayState) if text is not None else None
+    try:
+        return msgspec.json.decode(str(text), type=ReplayState) if text is not None else None
+    except msgspec.DecodeError as error:
+        raise WrongView(
+            f"expected in milepost.view.replay what milepost replay was asked for, found {str(text)[:200]} ({error}): it was "
+            "changed by hand; rebuild the view in an empty database with: milepost replay"
+        ) from None
 
 
 def store(connection: Connection, state: ReplayState) -> None:
@@ -73,28 +81,62 @@ def begin(
     asked = dict(request.until) if request.until is not None else None
     before = stored(connection)
     part = (request.tenant_id, request.session_id)
-    if (
-        before is not None
-        and not before.complete
-        and (asked is None or asked == before.until)
-        and (before.tenant_id, before.session_id) == part
-    ):
-        return before, True
+    if before is not None and (before.tenant_id, before.session_id) == part:
+        if before.complete and request.follow:
+            return before, True
+        if not before.complete and (asked is None or _goes_as_far(asked, before.until)):
+            _require_policies(connection, request)
+            state = before if asked is None else msgspec.structs.replace(before, until=asked)
+            store(connection, state)
+            return state, True
     if before is not None or not scalar(connection, queries.load("replay")["is_fresh"]):
         what = "a replay of another part of the log" if before is not None and not before.complete else "a view already"
         raise WrongView(
-            f"expected an empty database, or an unfinished replay of the same log, found {what}; name another"
+            f"expected an empty database, or an unfinished replay of the same log, found {what}; name another, or continue "
+            "a complete view with: milepost consume"
         )
     state = ReplayState(asked if asked is not None else dict(ends), asked is not None, *part, missing)
     with connection.transaction():
-        for policy in request.policies or ():
+        # a target that was set up before has policies of its own
+        connection.execute(queries.load("replay")["no_policies"])
+        for policy in _wanted(request):
             set_policy(connection, policy)
-        if request.newest is not None or request.policies is None:
-            set_policy(connection, PolicyRow(None, None, request.newest or DEFAULT_NEWEST, None, None))
         # nothing has been measured by others
         connection.execute(queries.load("replay")["measured"])
         store(connection, state)
     return state, False
+
+
+def _goes_as_far(asked: Mapping[int, int], before: Mapping[int, int]) -> bool:
+    """A view to be compared with may have moved on since: then the replay goes on to where it is now."""
+    return asked.keys() == before.keys() and all(asked[partition] >= before[partition] for partition in before)
+
+
+def _wanted(request: ReplayRequest) -> tuple[PolicyRow, ...]:
+    """The policies that were asked for."""
+    taken = request.policies or ()
+    if request.newest is None and request.policies is not None:
+        return taken
+    default = PolicyRow(None, None, request.newest or DEFAULT_NEWEST, None, None)
+    return (default, *(policy for policy in taken if policy.tenant_id is not None))
+
+
+def _require_policies(connection: Connection, request: ReplayRequest) -> None:
+    """Raise `WrongView` when a replay that goes on was begun under other policies."""
+    found, wanted = set(show(connection)), set(_wanted(request))
+    if found != wanted:
+        raise WrongView(
+            f"expected the policies that the replay was begun with ({_listed(found)}), found others asked for "
+            f"({_listed(wanted)}): run it with those, or begin anew in an empty database"
+        )
+
+
+def _listed(policies: set[PolicyRow]) -> str:
+    ordered = sorted(policies, key=lambda policy: (policy.tenant_id or "", policy.session_id or ""))
+    shown = [
+        f"{policy.tenant_id or 'all'}/{policy.session_id or '*'}: newest {policy.newest}" for policy in ordered[:5]
+    ]
+    return ", ".join(shown) + (f" and {len(ordered) - 5} more" if len(ordered) > 5 else "")
 
 
 def require_whole(connection: Connection) -> None:

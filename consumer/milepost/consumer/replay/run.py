@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from hashlib import sha256
 
 import msgspec
 
 from milepost.consumer import kafka, migrate
 from milepost.consumer.config import ConsumeConfig
-from milepost.consumer.database import connect, translated
+from milepost.consumer.database import Connection, connect, translated
 from milepost.consumer.integrity.keys import keyring
 from milepost.consumer.log import LogIdentity, beginnings, ends
 from milepost.consumer.materializer import Applied
@@ -34,7 +35,11 @@ class ReplayReport(msgspec.Struct):
     events: int
     state_bytes: int
     written: int
-    """States that were written; all others were pruned or deleted later in the log."""
+    """States that were written."""
+    skipped: int
+    """States that were not: later events prune or delete them."""
+    log_digest: str
+    """Of all partitions' positions and digests: what the view has read, in 32 bytes."""
     seconds: float
 
 
@@ -55,14 +60,28 @@ def replay(request: ReplayRequest, *, stop: Stop | None = None, tell: Tell | Non
         if not request.accept_missing:
             _check_beginning(first, log)
         state, resumed = begin(connection, request, ends(client, request.kafka, log), sum(first.values()))
-        progress = _run(_shares(request, state, first, resumed), stop or Stop(), tell)
+        progress = {} if state.complete else _run(_shares(request, state, first, resumed), stop or Stop(), tell)
         complete = progress is not None
-        if complete:
+        if complete and not state.complete:
             connection.execute("analyze milepost.sessions, milepost.checkpoints, milepost.history")
             store(connection, msgspec.structs.replace(state, complete=True))
+        digest = _log_digest(connection)
     total = _total(progress or {})
     seconds = time.monotonic() - started
-    return ReplayReport(complete, resumed, log, total.applied, total.events, total.state_bytes, total.written, seconds)
+    skipped = max(total.applied.skipped + total.applied.written - total.written, 0)
+    return ReplayReport(
+        complete, resumed, log, total.applied, total.events, total.state_bytes, total.written, skipped, digest, seconds
+    )
+
+
+def _log_digest(connection: Connection) -> str:
+    """SHA-256, in hex, over a line for each partition in order: its number, its next offset, its digest in hex."""
+    rows = connection.execute(
+        "select partition, next_offset, encode(digest, 'hex') from milepost.partitions order by partition"
+    )
+    return sha256(
+        "".join(f"{partition} {offset} {digest}\n" for partition, offset, digest in rows).encode()
+    ).hexdigest()
 
 
 def _check_beginning(first: Mapping[int, int], log: LogIdentity) -> None:
@@ -104,7 +123,8 @@ def _run(shares: list[Share], stop: Stop, tell: Tell | None) -> dict[int, Progre
         done = ReplayWorker(shares[0], stop=stop, tell=lambda progress: told(0, progress)).run()
         return latest if done else None
     results = Pool(_work, shares, stop, told).run()
-    return latest if all(results) else None
+    # one that was told to stop before it could hear it gives no result
+    return latest if len(results) == len(shares) and all(results) else None
 
 
 def _work(share: Share, stop: Stop, tell: Callable[[Progress], None]) -> bool:

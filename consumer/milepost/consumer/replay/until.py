@@ -13,7 +13,8 @@ from milepost.schemas import InvalidSetting, Position
 
 def at_time(client: AdminClient, servers: str, log: LogIdentity, moment: datetime) -> dict[int, int]:
     """Where the log ended at a moment, by its own clock: records of that very millisecond are in."""
-    spec = OffsetSpec.for_timestamp(int(moment.timestamp() * 1_000) + 1)
+    # Kafka's times begin with 1970, and negative ones mean something else to it
+    spec = OffsetSpec.for_timestamp(max(int(moment.timestamp() * 1_000) + 1, 0))
     last = ends(client, servers, log)
     found = offsets(client, servers, log, spec)
     # no later record: the end as it is

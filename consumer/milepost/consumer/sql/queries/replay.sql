@@ -58,3 +58,6 @@ set newest = excluded.newest, max_age = excluded.max_age, max_bytes = excluded.m
 
 -- name: measured
 update milepost.partitions set retention_version = (select version from milepost.retention_version)
+
+-- name: no_policies
+delete from milepost.retention_policies
