@@ -127,6 +127,8 @@ def test_seals_that_are_not_genuine(filled: Filled, sealer: Sealer, tmp_path: Pa
     report = verify(other.request(filled.database, seal))
     assert found(report) == {"seal.key_id"}
     assert (report.first[0].found, other.id in report.first[0].expected) == (sealer.id, True)
+    assert "signature" not in report.seals[0].checked
+    assert report.seals[0].unchecked == [f"signature: give the public key {sealer.id}"]
     pretended = msgspec.structs.replace(seal, key_id=other.id)
     assert found(verify(other.request(filled.database, pretended))) == {"seal.signature"}
     for content in (b"{}", b"\xff", seal.to_json().replace(b'"version": 1', b'"version": 2')):

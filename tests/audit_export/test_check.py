@@ -10,6 +10,7 @@ import tarfile
 import tracemalloc
 import zipfile
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -92,10 +93,29 @@ def with_row(members: Members, number: int, /, **changes: object) -> Members:
     return described(members | {HISTORY: b"".join(line + b"\n" for line in lines)})
 
 
+def column(members: Members, number: int, name: str) -> Any:
+    return json.loads(members[HISTORY].splitlines()[number - 1])[name]
+
+
 def test_repacked_it_is_the_same(archive: bytes, check: Check) -> None:
     members = unpacked(archive)
     assert packed(members) == packed(described(members)) == archive
     assert check(archive).problems == []
+
+
+def test_a_clock_that_differs_a_little_is_no_forgery(archive: bytes, check: Check) -> None:
+    """Each broker has a clock of its own, and a partition's leader may change."""
+    members = unpacked(archive)
+    before = datetime.fromisoformat(column(members, 4, "log_time")) - timedelta(seconds=59)
+    found = check(
+        packed(with_row(members, 5, log_time=f"{before.replace(tzinfo=None).isoformat('T', 'microseconds')}Z"))
+    )
+    assert found.problems == []
+
+
+def test_only_the_owner_may_read_what_is_unpacked(archive: bytes) -> None:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as found:
+        assert {member.mode for member in found} == {0o600}
 
 
 def test_no_byte_can_be_changed(archive: bytes, check: Check) -> None:
@@ -126,6 +146,34 @@ EDITS: list[tuple[str, Callable[[Members], Members], str]] = [
     ("chain's form", lambda m: with_row(m, 11, chain="x"), "seq 11: chain: expected 64 hexadecimal digits"),
     ("tenant", lambda m: with_row(m, 5, tenant_id="other"), "history.jsonl, seq 5: tenant_id: expected 'acme'"),
     ("topic", lambda m: with_row(m, 5, topic="other"), "history.jsonl, seq 5: topic"),
+    ("partition", lambda m: with_row(m, 5, partition=99), "history.jsonl, seq 5: partition: expected"),
+    (
+        "offset below 0",
+        lambda m: with_row(m, 1, offset=-1),
+        "history.jsonl, seq 1: offset: expected 0 or more, found -1",
+    ),
+    ("offset twice", lambda m: with_row(m, 5, offset=column(m, 4, "offset")), "history.jsonl, seq 5: offset: expected"),
+    (
+        "offset too high",
+        lambda m: with_row(m, 5, offset=10**12),
+        "history.jsonl, seq 6: offset: expected 1000000000001",
+    ),
+    (
+        "offset too low",
+        lambda m: with_row(m, 5, offset=column(m, 3, "offset")),
+        "history.jsonl, seq 5: offset: expected",
+    ),
+    (
+        "log time too early",
+        lambda m: with_row(m, 5, log_time="2020-01-01T00:00:00.000000Z"),
+        "seq 5: log_time: expected",
+    ),
+    (
+        "log time too late",
+        lambda m: with_row(m, 5, log_time="2199-01-01T00:00:00.000000Z"),
+        "seq 6: log_time: expected",
+    ),
+    ("bad log time", lambda m: with_row(m, 5, log_time="noon"), "seq 5: 'log_time': expected an RFC 3339 time"),
     ("seq", lambda m: with_row(m, 5, seq=6), "history.jsonl, line 5: expected seq 5, found 6"),
     ("no digest", lambda m: with_row(m, 8, sha256=None), "seq 8: expected a checkpoint id and a SHA-256"),
     ("bad time", lambda m: with_row(m, 8, event_time="noon"), "seq 8: 'event_time': expected an RFC 3339 time"),

@@ -29,6 +29,10 @@ def test_state(command: Milepost, tmp_path: Path) -> None:
     done = command.result("audit", "state", TENANT, SESSION, "nobody")
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"history knows no checkpoint nobody" in done.stderr
+    away = command.result("audit", "state", TENANT, SESSION, "b", "--kafka", "127.0.0.1:1", "--timeout", "0.5")
+    assert (away.returncode, away.stdout) == (3, b"")
+    assert b"127.0.0.1:1 " in away.stderr
+    assert b"10 s" not in away.stderr
 
 
 def test_export_check_and_import(command: Milepost, tmp_path: Path) -> None:
@@ -69,3 +73,4 @@ def test_history(command: Milepost) -> None:
     assert "pruned: newest 2" in table
     assert "deleted by seq 5" in table
     command.run("history", TENANT, SESSION, "--until", "noon", expect=2)
+    assert json.loads(command.run("history", TENANT, "nobody", "--json")) == []

@@ -36,7 +36,9 @@ def reports(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     folder = tmp_path_factory.mktemp("bench")
     options = ["--rounds", "1", "--seconds", "0.3", "--events", "3000", "--out", str(folder)]
     command = [sys.executable, "-m", "benchmarks", *CASES, *options, "--stack", str(stack.directory)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240, cwd=Path(__file__).parents[2])
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=240, cwd=Path(__file__).parents[2]
+    )
     assert done.returncode == 0, done.stderr
     return {name: msgspec.json.decode((folder / f"{name}.json").read_bytes(), type=Report) for name in CASES}
 

@@ -105,6 +105,8 @@ HISTORY: dict[LiteralString, str] = {
     "delete from milepost.history where session_id = 'trip'": "seq=1: row: expected 8 events",
     "update milepost.history h set step = 80, chain = o.chain from milepost.history o where h.session_id = 'trip' "
     "and o.session_id = 'other' and h.seq = 8 and o.seq = 8": "seq=8: chain: ",
+    "alter table milepost.history alter chain drop not null; "
+    "update milepost.history set chain = null where session_id = 'trip' and seq = 3": "seq=3: chain: .*found null",
 }
 
 

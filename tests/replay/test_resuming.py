@@ -70,7 +70,9 @@ def test_a_verification_goes_on_to_where_the_view_has_come(
     live: Milepost, kafka_servers: str, topic: str, empty_database: str, database: str
 ) -> None:
     with psycopg.connect(database) as connection:
-        stands = dict(connection.execute("select partition, next_offset from milepost.partitions").fetchall())
+        stands: dict[int, int] = dict(
+            connection.execute("select partition, next_offset from milepost.partitions").fetchall()
+        )
     begun(kafka_servers, topic, empty_database, until=stands)
     produce(kafka_servers, topic, made(30, seed=5))
     live.run("consume", "--until-caught-up")

@@ -70,6 +70,10 @@ WRITER = [
     "select milepost.refuse_change()",
     "select milepost.policy_act()",
     "select milepost.quarantine_act()",
+    "select milepost.refuse_forged_act()",
+    "insert into milepost.operator_acts (what, details) values ('retention set', '{}')",
+    "insert into milepost.operator_acts (what, details) values ('Retention remove', '{}')",
+    "insert into milepost.operator_acts (what, details) values ('quarantine dismiss', '{}')",
 ]
 READER = [
     *APPEND_ONLY,

@@ -55,7 +55,9 @@ def test_a_batch_ends_at_its_events_or_bytes_and_a_larger_record_stands_alone() 
 
 
 @given(st.lists(st.integers(1, 200), max_size=60), st.integers(1, 8), st.integers(1, 12), st.integers(0, 40))
-def test_nothing_is_lost_or_turned_whatever_is_done_ahead(weights: list[int], piece: int, events: int, ahead: int) -> None:
+def test_nothing_is_lost_or_turned_whatever_is_done_ahead(
+    weights: list[int], piece: int, events: int, ahead: int
+) -> None:
     found = [raw(number, weight) for number, weight in enumerate(weights)]
     intake = Intake(Log(*(records(*found[i : i + piece]) for i in range(0, len(found), piece))), None, events, 300)
     seen: list[int] = []

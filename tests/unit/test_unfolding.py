@@ -15,7 +15,9 @@ def statistics(wire: int, records: int) -> str:
     return msgspec.json.encode({"name": "x", "brokers": brokers, "topics": topics}).decode()
 
 
-@pytest.mark.parametrize(("records", "is_mild"), [(100_000, True), (int(100_000 * MOST), True), (100_000 * 18_000, False)])
+@pytest.mark.parametrize(
+    ("records", "is_mild"), [(100_000, True), (int(100_000 * MOST), True), (100_000 * 18_000, False)]
+)
 def test_it_is_known_once_enough_was_seen(records: int, is_mild: bool) -> None:
     unfolding = Unfolding()
     unfolding.see(statistics(2_000, 0))

@@ -11,6 +11,7 @@ from typing import Final, LiteralString
 import psycopg
 from psycopg import conninfo, errors
 from psycopg.rows import TupleRow
+from psycopg.types.string import BytesBinaryDumper
 
 from milepost.consumer.sqlstates import Meaning, meaning
 from milepost.schemas import DatabaseUnavailable, InvalidSetting, MilepostError, WrongView
@@ -75,6 +76,8 @@ def connect(database: str, *, autocommit: bool = True, application: str = "milep
         parameters["client_encoding"] = "UTF8"
         connection = psycopg.connect(conninfo.make_conninfo(**parameters), autocommit=autocommit)
         connection.add_notice_handler(_log_warning)
+        # COPY uses the last one registered for bytea; that for DB-API's Binary runs in Python, and a row has eight such columns
+        connection.adapters.register_dumper(bytes, BytesBinaryDumper)
     try:
         _check_server(connection)
     except BaseException:
@@ -152,8 +155,9 @@ def translate(error: psycopg.Error, database: str) -> MilepostError:
     text = " ".join(str(error).split())
     if state == "42501":
         return WrongView(
-            f"the role lacks a privilege in {where} ({text}): setup needs the owner of the schema, consuming needs "
-            "milepost_writer and reading needs milepost_reader, granted with inherit"
+            f"the role lacks a privilege in {where} ({text}): setup and policies need the owner of the schema; consume, "
+            "quarantine, status, compare, audit gaps, verify, seal, acts and rekey the owner or milepost_writer; reading "
+            "sessions needs milepost_reader; granted with inherit"
         )
     if state == "0A000" and "row-level security" in text:
         return WrongView(f"the role may not write in {where} ({text}): {WRITER_NEEDS}")

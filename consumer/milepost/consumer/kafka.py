@@ -70,14 +70,14 @@ class Troubles:
 
 
 @contextmanager
-def translated(bootstrap_servers: str) -> Iterator[None]:
-    """Turn librdkafka's errors into `KafkaUnavailable`, naming the servers."""
+def translated(bootstrap_servers: str, seconds: float = ANSWER_SECONDS) -> Iterator[None]:
+    """Turn librdkafka's errors into `KafkaUnavailable`, naming the servers; `seconds` is how long the calls wait."""
     try:
         yield
     except KafkaException as error:
         raise KafkaUnavailable(f"Kafka at {bootstrap_servers} could not do it now: {reason(error)}") from error
     except TimeoutError as error:
-        raise KafkaUnavailable(f"Kafka at {bootstrap_servers} did not answer within {ANSWER_SECONDS:g} s") from error
+        raise KafkaUnavailable(f"Kafka at {bootstrap_servers} did not answer within {seconds:g} s") from error
 
 
 def reason(error: KafkaException) -> str:

@@ -42,20 +42,23 @@ class LogIdentity(msgspec.Struct, frozen=True):
         return f"topic {self.topic} (id {self.topic_id}, {self.partitions} partitions) of cluster {self.cluster_id}"
 
 
-def identify(client: AdminClient, servers: str, topic: str) -> LogIdentity:
-    """The identity of a topic. Raises `WrongLog` when there is no such topic, `KafkaUnavailable` when nobody answers."""
-    found = find(client, servers, topic)
+def identify(client: AdminClient, servers: str, topic: str, *, seconds: float = ANSWER_SECONDS) -> LogIdentity:
+    """The identity of a topic; each answer may take `seconds`.
+
+    Raises `WrongLog` when there is no such topic, `KafkaUnavailable` when nobody answers.
+    """
+    found = find(client, servers, topic, seconds=seconds)
     if found is None:
         raise WrongLog(f"expected the topic {topic} in Kafka at {servers}, found none; run: milepost setup")
     return found
 
 
-def find(client: AdminClient, servers: str, topic: str) -> LogIdentity | None:
+def find(client: AdminClient, servers: str, topic: str, *, seconds: float = ANSWER_SECONDS) -> LogIdentity | None:
     """The identity of a topic, or None when there is no such topic. Raises `KafkaUnavailable` when nobody answers."""
-    with translated(servers):
-        cluster = client.describe_cluster(request_timeout=ANSWER_SECONDS).result(ANSWER_SECONDS)
+    with translated(servers, seconds):
+        cluster = client.describe_cluster(request_timeout=seconds).result(seconds)
         try:
-            found = only(client.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS))
+            found = only(client.describe_topics(TopicCollection([topic]), request_timeout=seconds), seconds)
         except KafkaException as error:
             if not is_unknown_topic(error):
                 raise

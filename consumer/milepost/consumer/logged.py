@@ -36,7 +36,8 @@ class LogRecords:
     def __init__(self, servers: str, log: LogIdentity, partition: int, *, timeout: float) -> None:
         """`timeout` in seconds, for each record. Raises `WrongLog` when Kafka has another log, `KafkaUnavailable`."""
         client = kafka.admin(servers)
-        compare(log, identify(client, servers, log.topic))
+        seconds = min(timeout, kafka.ANSWER_SECONDS)
+        compare(log, identify(client, servers, log.topic, seconds=seconds))
         if not 0 <= partition < log.partitions:
             raise WrongLog(f"expected one of the {log.partitions} partitions of {log.topic}, found {partition}")
         self._first = beginnings(client, servers, log)[partition]

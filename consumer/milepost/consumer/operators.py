@@ -31,7 +31,10 @@ def introduce(connection: Connection) -> None:
 
 
 def record(connection: Connection, what: str, details: Mapping[str, object]) -> None:
-    """Record an act inside the open transaction: what was done, in two or three words, and to what."""
+    """Record an act inside the open transaction: what was done, in two or three words, and to what.
+
+    Acts of retention and of the quarantine are their tables' own to record: the server refuses them from anybody else.
+    """
     introduce(connection)
     connection.execute(
         "insert into milepost.operator_acts (what, details) values (%s, %s::json)",

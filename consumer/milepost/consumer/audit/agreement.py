@@ -88,16 +88,22 @@ def check_live_set(findings: Findings, head: HeadFacts, live: LiveSet, count: in
     if surplus is not None:
         expected = f"{ABSENT}: beyond what the retention policy keeps"
         findings.add("checkpoints", {**head.key, "seq": str(surplus.seq)}, None, expected, PRESENT)
-    if missing is not None:
-        expected = f"{PRESENT}: kept by the retention policy"
-        findings.add("checkpoints", {**head.key, "seq": str(missing.seq)}, None, expected, ABSENT)
+    for seq in missing:
+        _say_missing(findings, head, seq, "kept by the retention policy")
     if live.pruned_seq == head.pruned_seq or not (live.is_whole or live.pruned_seq):
         return
     if count == head.live_checkpoints:  # all rows are there, so it is the head that was changed
         findings.add("sessions", head.key, "pruned_seq", live.pruned_seq, head.pruned_seq)
-    elif live.pruned_seq > head.pruned_seq and missing is None:
-        expected = f"{PRESENT}: retention removed up to seq {head.pruned_seq} alone"
-        findings.add("checkpoints", {**head.key, "seq": str(live.pruned_seq)}, None, expected, ABSENT)
-    elif live.pruned_seq < head.pruned_seq and surplus is None:
+    elif live.pruned_seq > head.pruned_seq:
+        said = set(missing)
+        for seq in live.beyond:
+            if seq not in said:
+                _say_missing(findings, head, seq, f"retention removed up to seq {head.pruned_seq} alone")
+        findings.count("checkpoints", live.beyond_count - len(live.beyond))
+    elif surplus is None:
         expected = f"{ABSENT}: retention removed up to seq {head.pruned_seq}"
         findings.add("checkpoints", {**head.key, "seq": str(live.window_seq)}, None, expected, PRESENT)
+
+
+def _say_missing(findings: Findings, head: HeadFacts, seq: int, why: str) -> None:
+    findings.add("checkpoints", {**head.key, "seq": str(seq)}, None, f"{PRESENT}: {why}", ABSENT)

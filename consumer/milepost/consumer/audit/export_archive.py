@@ -162,6 +162,6 @@ class ArchiveReader:
 def _header(name: str, size: int) -> bytes:
     """Nothing in it tells when, where or by whom the archive was made: the same session gives the same bytes."""
     info = tarfile.TarInfo(name)
-    info.size, info.mtime, info.mode = size, 0, 0o644
+    info.size, info.mtime, info.mode = size, 0, 0o600
     header = info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
     return header if len(header) == _BLOCK else b""

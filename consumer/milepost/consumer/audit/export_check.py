@@ -26,6 +26,7 @@ from milepost.consumer.audit.export_archive import (
     checksum_of,
     state_name,
 )
+from milepost.consumer.audit.export_places import Places
 from milepost.consumer.audit.export_rows import (
     FORMAT,
     MAX_LINE_BYTES,
@@ -162,6 +163,7 @@ class _Check:
         self._states = sha256()
         self._state_bytes = 0
         self._gaps = _Gaps(contents.manifest.missing)
+        self._places = Places()
         self._deleted_seq: int | None = None
         self._newest: dict[int, str | None] = {}
 
@@ -199,6 +201,8 @@ class _Check:
         if is_created != (row.sha256 is not None) or is_created != (row.checkpoint_id is not None):
             found.add(f"{where}: expected a checkpoint id and a SHA-256 for a checkpoint, and none for a deletion")
         try:
+            for problem in self._places.problems(row):
+                found.add(f"{where}: {problem}")
             found.chain = extend(found.chain, row.event(), row.seq, row.outcome.value)
         except ValueError as error:
             raise BrokenExportError(f"{where}: {error}") from None

@@ -53,6 +53,13 @@ class ExportedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     partition: int
     offset: int
 
+    def logged(self) -> int:
+        """When the log took it, microseconds since 1970 UTC. Raises `ValueError` for a text that is no time."""
+        try:
+            return microseconds("log_time", self.log_time.encode())
+        except InvalidRecord as fault:
+            raise ValueError(fault.detail) from None
+
     def event(self) -> StoredEvent:
         """The event, for the chain. Raises `ValueError` for a text that is not what it must be."""
         try:
@@ -221,7 +228,7 @@ def _row(entry: Entry) -> ExportedRow:
         traceparent=event.traceparent,
         tracestate=event.tracestate,
         extensions=_text(event.extensions),
-        chain=entry.chain.hex(),
+        chain=(entry.chain or b"").hex(),
         topic=entry.topic,
         partition=entry.partition,
         offset=entry.offset,

@@ -54,6 +54,11 @@ class Findings:
         if len(self.first) < self._most:
             self.first.append(Deviation(table, key, field, shown(field, expected), shown(field, found)))
 
+    def count(self, table: str, more: int) -> None:
+        """Rows too many or missing that are counted without being named."""
+        if more > 0:
+            self.counts[table] += more
+
     def compare(self, table: str, key: Key, field: str, expected: object, found: object) -> None:
         """Take in a deviation when the two differ."""
         if expected != found:

@@ -1,4 +1,4 @@
-"""Which checkpoints of a session must be live: worked out along its history, in memory that does not grow with it.
+"""Which checkpoints of a session must be live: worked out along its history, in memory that grows with what stays alone.
 
 Retention takes a session's oldest first, all but the pinned ones. So what is live since the latest deletion is an unbroken end of
 the created checkpoints, and pinned ones before it. How long that end is, the policies say: where the session was measured by them
@@ -7,6 +7,7 @@ as they are now, and for rows that were written under them.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 import msgspec
@@ -16,6 +17,8 @@ from milepost.consumer.retention import Policy
 
 _MARGIN: Final = 60_000_000
 """Microseconds that a consumer may go on by the policies that it knew before a change."""
+_NAMED: Final = 1_000
+"""How many rows that the head does not know as removed are named; all are counted."""
 
 
 class _Mark(msgspec.Struct, gc=False):
@@ -26,11 +29,25 @@ class _Mark(msgspec.Struct, gc=False):
     size: int
 
 
+class _Gone(msgspec.Struct, gc=False):
+    """One that has no row, was not pinned, and that the policy may keep."""
+
+    seq: int
+    count: int
+    size: int
+    log_time: int
+    recorded_at: int
+
+
 class LiveSet:
     """Feed it the applied checkpoints of a session, in order; each `add` says whether a row is missing there."""
 
-    def __init__(self, policy: Policy, policies_changed: int | None, *, is_measured: bool) -> None:
+    def __init__(
+        self, policy: Policy, policies_changed: int | None, pruned_seq: int | None, *, is_measured: bool
+    ) -> None:
+        """`pruned_seq` is the head's, None without a head."""
         self._policy = policy
+        self._head_pruned = pruned_seq
         self._changed = policies_changed
         self._is_measured = is_measured
         self.clear()
@@ -45,6 +62,11 @@ class LiveSet:
         """The first live one that is not pinned."""
         self._pruned: _Mark | None = None
         """The last one that is gone and was not pinned, as long as no window stands behind it."""
+        self._gone: deque[_Gone] = deque()
+        """Those gone that the policy keeps so far: never more than it keeps."""
+        self.beyond: list[int] = []
+        """Those gone beyond what the head says was pruned, the first ones."""
+        self.beyond_count = 0
         self._count = self._size = 0
         self._latest_time = 0
 
@@ -69,35 +91,44 @@ class LiveSet:
             is_missing = True
         else:
             self._pruned = _Mark(entry, self._count, self._size)
+            self._add_gone(entry)
         self.newest = entry
         self._count += 1
         self._size += entry.event.stored_size
         if entry.log_time > self._latest_time:
             self._latest_time = entry.log_time
+        while self._gone and self._is_over(self._gone[0], self._gone[0].log_time, self._latest_time):
+            self._gone.popleft()
         return is_missing
 
-    def missing(self) -> Entry | None:
-        """One that the policies keep, and that has no row: the newest, or the last one gone where that is decided."""
-        newest, pruned = self.newest, self._pruned
-        if pruned is None:
-            return None
-        if newest is pruned.entry:
-            return newest
-        if self._changed is not None and pruned.entry.recorded_at < self._changed + _MARGIN:
-            return None
-        return None if self._is_over(pruned, self._latest_time) else pruned.entry
+    def _add_gone(self, entry: Entry) -> None:
+        self._gone.append(_Gone(entry.seq, self._count, self._size, entry.log_time, entry.recorded_at))
+        if self._head_pruned is not None and entry.seq > self._head_pruned:
+            self.beyond_count += 1
+            if len(self.beyond) < _NAMED:
+                self.beyond.append(entry.seq)
+
+    def missing(self) -> list[int]:
+        """Those that the policies keep, and that have no row: the newest, and others where that is decided."""
+        newest, since = self.newest, self._changed
+        return [
+            gone.seq
+            for gone in self._gone
+            if (newest is not None and gone.seq == newest.seq) or since is None or gone.recorded_at >= since + _MARGIN
+        ]
 
     def surplus(self) -> Entry | None:
         """One that the policies do not keep, and that has a row, where that is decided."""
         if self._window is None or self.newest is None or not (self._is_measured and self.is_whole):
             return None
-        return self._window.entry if self._is_over(self._window, self.newest.log_time) else None
+        window = self._window
+        return window.entry if self._is_over(window, window.entry.log_time, self.newest.log_time) else None
 
-    def _is_over(self, mark: _Mark, latest_time: int) -> bool:
+    def _is_over(self, mark: _Mark | _Gone, log_time: int, latest_time: int) -> bool:
         """Whether retention takes a checkpoint, from the number and the bytes of all from it on."""
         count, policy = self._count - mark.count, self._policy
         return count > 1 and (
             count > policy.newest
             or (policy.max_bytes is not None and self._size - mark.size > policy.max_bytes)
-            or (policy.max_age is not None and mark.entry.log_time < latest_time - policy.max_age)
+            or (policy.max_age is not None and log_time < latest_time - policy.max_age)
         )

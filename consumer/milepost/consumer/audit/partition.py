@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
 from milepost.consumer import queries
-from milepost.consumer.audit.findings import Findings, Key
+from milepost.consumer.audit.findings import ABSENT, PRESENT, Findings, Key
 from milepost.consumer.audit.publishers import Publishers
 from milepost.consumer.database import Connection
 from milepost.consumer.integrity.facts import moment
@@ -53,13 +54,26 @@ def _row(columns: list[Any]) -> PartitionRow:
     return PartitionRow(*columns)
 
 
-def check_identity(findings: Findings, partitions: list[PartitionRow], log: LogIdentity) -> None:
-    """Whether all partitions are of one log, and none is missing."""
-    for number, row in enumerate(partitions):
+def count_of(partitions: Sequence[PartitionRow]) -> int:
+    """How many partitions the log has, by the view's rows, of which some may be missing or have a wrong number.
+
+    A number twice as high as there are rows, or a negative one, is taken for a wrong one.
+    """
+    limit = 2 * len(partitions)
+    return max((row.partition + 1 for row in partitions if 0 <= row.partition < limit), default=0)
+
+
+def check_identity(findings: Findings, partitions: Sequence[PartitionRow], log: LogIdentity) -> None:
+    """Whether all partitions are of one log, and none is missing or has a number that the log has not."""
+    for row in partitions:
         for field in ("cluster_id", "topic", "topic_id"):
             findings.compare("partitions", row.key, field, getattr(log, field), getattr(row, field))
-        if row.partition != number:
-            findings.add("partitions", row.key, "partition", number, row.partition)
+        if not 0 <= row.partition < log.partitions:
+            findings.add("partitions", row.key, "partition", f"0 to {log.partitions - 1}", row.partition)
+    there = {row.partition for row in partitions}
+    for number in range(log.partitions):
+        if number not in there:
+            findings.add("partitions", {"partition": str(number)}, None, PRESENT, ABSENT)
 
 
 class PartitionCheck:

@@ -120,7 +120,7 @@ class Places:
 
     def _add_quarantined(self, check: PartitionCheck, row: Row | None, kept: Quarantined) -> None:
         check.check_offset("quarantine", kept.offset)
-        record = kept.decoded(len(self._partitions))
+        record = kept.decoded(len(self._since))
         is_valid = check_quarantined(self._findings, kept, record, check.row.topic)
         if not kept.is_retried:
             self.valid_now += is_valid

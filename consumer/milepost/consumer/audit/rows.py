@@ -41,7 +41,8 @@ class Entry(msgspec.Struct, gc=False):
     seq: int
     outcome: str
     log_time: int
-    chain: bytes
+    chain: bytes | None
+    """None is no chain: somebody took it away."""
     topic: str
     partition: int
     offset: int

@@ -12,6 +12,7 @@ from milepost.consumer.audit.findings import ABSENT, PRESENT, Findings
 from milepost.consumer.audit.live import LiveSet
 from milepost.consumer.audit.outcomes import Outcomes
 from milepost.consumer.audit.rows import Entry, HeadRow, LiveRow
+from milepost.consumer.audit.view import PolicyActs
 from milepost.consumer.chain import extend
 from milepost.consumer.heads import Head
 from milepost.consumer.integrity import Finding, Keyring, Signature, check_head, check_row
@@ -31,8 +32,7 @@ class Rules(msgspec.Struct):
     since: Mapping[int, int]
     """By partition: rows below are not verified, only looked at."""
     policies: Policies
-    policies_changed: int | None
-    """When a policy was last changed, microseconds since 1970 UTC; None when none ever was."""
+    acts: PolicyActs
     measured: frozenset[int]
     """Partitions whose sessions were all measured by the policies as they are."""
     keys: Keyring | None
@@ -67,7 +67,7 @@ class SessionCheck:
             self._check(entry, now)
         else:
             self._is_whole = self._set.is_whole = False
-        now.last_seq, now.chain, now.last_event_time = entry.seq, entry.chain, event.event_time
+        now.last_seq, now.chain, now.last_event_time = entry.seq, entry.chain or b"", event.event_time
         if event.event_id > now.max_event_id:
             now.max_event_id = event.event_id
         self._offset = entry.offset
@@ -108,8 +108,14 @@ class SessionCheck:
             self._now.first_event_time = entry.event.event_time
         elif self._head is not None:
             self._now.first_event_time = self._head.facts.first_event_time  # the missing row is what is named
-        policy = self._rules.policies.of(self._now.tenant_id, self._now.session_id)
-        return LiveSet(policy, self._rules.policies_changed, is_measured=entry.partition in self._rules.measured)
+        session = self._now.tenant_id, self._now.session_id
+        policy, scope = self._rules.policies.found(*session)
+        return LiveSet(
+            policy,
+            self._rules.acts.last(*session, scope),
+            self._head.facts.pruned_seq if self._head is not None else None,
+            is_measured=entry.partition in self._rules.measured,
+        )
 
     def _check(self, entry: Entry, now: Head) -> None:
         """The row where it stands; its chain from the row before, as that is there, so that an edit is one deviation or two."""

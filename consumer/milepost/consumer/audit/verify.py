@@ -15,12 +15,22 @@ from milepost.consumer.audit.against import AgainstLog
 from milepost.consumer.audit.findings import Deviation, Findings
 from milepost.consumer.audit.log import AuditedLog, PartitionLog
 from milepost.consumer.audit.outcomes import Outcomes
-from milepost.consumer.audit.partition import check_identity, read_partitions
+from milepost.consumer.audit.partition import check_identity, count_of, read_partitions
 from milepost.consumer.audit.places import Places
+from milepost.consumer.audit.protections import check_protections
 from milepost.consumer.audit.sealed import NamedSeal, SealResult, check_seal
 from milepost.consumer.audit.session import Rules
 from milepost.consumer.audit.sessions import Sessions
-from milepost.consumer.audit.view import Tell, Telling, part_of, starts, versions, view_of
+from milepost.consumer.audit.view import (
+    Tell,
+    Telling,
+    part_note,
+    part_of,
+    policies_version,
+    policy_acts,
+    starts,
+    view_of,
+)
 from milepost.consumer.compare import snapshot
 from milepost.consumer.database import Connection
 from milepost.consumer.integrity import Keyring
@@ -75,8 +85,8 @@ class VerifyReport(msgspec.Struct):
 def verify(request: VerifyRequest, *, tell: Tell | None = None) -> VerifyReport:
     """Verify a view. Writes nothing, and may run beside a consumer.
 
-    Raises `WrongView` for a view that is no whole one or not seen as a whole, `WrongLog` when the log is another one than the
-    view's, `KafkaUnavailable`, `DatabaseUnavailable`.
+    Raises `WrongView` for a view that is no whole one, not seen as a whole, or damaged, `WrongLog` when the log is another one
+    than the view's, `KafkaUnavailable`, `DatabaseUnavailable`.
     """
     with snapshot(request.database) as connection:
         return _Verification(connection, request, tell).run()
@@ -87,18 +97,21 @@ class _Verification:
         self._connection = connection
         self._request = request
         self._log, self._state = view_of(connection, whole=bool(request.seals))
-        self._partitions = read_partitions(connection)
-        self._since = starts(request.since, self._log, self._partitions)
+        rows = read_partitions(connection)
+        self._log = msgspec.structs.replace(self._log, partitions=count_of(rows))
         self._findings = Findings(request.most)
+        check_identity(self._findings, rows, self._log)
+        self._partitions = [row for row in rows if 0 <= row.partition < self._log.partitions]
+        self._since = starts(request.since, self._log, self._partitions)
         self._telling = Telling(connection, self._partitions, self._since, tell)
         self._rows: Counter[str] = Counter()
-        self._checked: list[str] = []
+        self._checked = ["protections"]
         self._unchecked: list[str] = []
-        self._notes: list[str] = []
+        self._notes = part_note(self._state)
 
     def run(self) -> VerifyReport:
         started = time.monotonic()
-        check_identity(self._findings, self._partitions, self._log)
+        check_protections(self._connection, self._findings)
         log = self._audited_log()
         self._sessions()
         digests = self._places(log)
@@ -133,14 +146,14 @@ class _Verification:
         return AuditedLog(client, request.kafka, found, first, last, part_of(self._state))
 
     def _sessions(self) -> None:
-        version, changed = versions(self._connection)
+        version = policies_version(self._connection)
         rules = Rules(
             self._findings,
             Outcomes(self._connection, self._findings),
             self._log.topic,
             dict(enumerate(self._since)),
             load_policies(self._connection),
-            changed,
+            policy_acts(self._connection),
             frozenset(row.partition for row in self._partitions if row.retention_version == version),
             self._request.keys,
         )

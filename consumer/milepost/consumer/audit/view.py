@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from milepost.consumer import queries
 from milepost.consumer.audit.partition import PartitionRow
@@ -47,27 +47,60 @@ def part_of(state: ReplayState | None) -> bytes | None:
     return f"{state.tenant_id}/{state.session_id or ''}".encode()
 
 
+def part_note(state: ReplayState | None) -> list[str]:
+    """What must be said of a view of a part of a log."""
+    if state is None or state.tenant_id is None:
+        return []
+    part = f"tenant {state.tenant_id}" + (f", session {state.session_id}" if state.session_id is not None else "")
+    return [f"the view holds {part} alone, by milepost replay: nothing is said of the rest of the log"]
+
+
 def starts(since: Sequence[Position], log: LogIdentity, partitions: Sequence[PartitionRow]) -> list[int]:
     """Where to begin in each partition, by its number. Raises `InvalidSetting` for a position that the view has not."""
-    found = [0] * len(partitions)
+    found = [0] * log.partitions
+    stands = {row.partition: row.next_offset for row in partitions}
     for position in since:
-        if position.topic not in ("", log.topic) or position.partition >= len(partitions):
+        if position.topic not in ("", log.topic) or position.partition not in stands:
             raise InvalidSetting(
-                f"since: expected a position in {log.topic}, 0 to {len(partitions) - 1}, found {position}"
+                f"since: expected a position in {log.topic}, 0 to {log.partitions - 1}, found {position}"
             )
-        if position.offset > partitions[position.partition].next_offset:
-            stand = partitions[position.partition].next_offset
+        if position.offset > (stand := stands[position.partition]):
             raise InvalidSetting(f"since: expected an offset up to {stand}, where the view stands, found {position}")
         found[position.partition] = position.offset
     return found
 
 
-def versions(connection: Connection) -> tuple[int, int | None]:
-    """The version of the policies, and when one was last changed, in microseconds since 1970 UTC."""
+def policies_version(connection: Connection) -> int:
+    """The version of the policies. Raises `WrongView` when its row is gone."""
     row = connection.execute(queries.load("audit")["versions"], binary=True).fetchone()
     if row is None:
-        raise WrongView("expected the version of the retention policies, found none; run: milepost setup")
-    return row[0], moment(row[1]) if row[1] is not None else None
+        raise WrongView(
+            "expected the version of the retention policies in milepost.retention_version, found no row: it was removed; "
+            "rebuild the view in an empty database with: milepost replay"
+        )
+    return int(row[0])
+
+
+class PolicyActs:
+    """When the policies of each scope were changed, by the acts: microseconds since 1970 UTC."""
+
+    def __init__(self, changed: Mapping[tuple[str | None, str | None], int]) -> None:
+        self._changed = changed
+
+    def last(self, tenant_id: str, session_id: str, scope: str | None) -> int | None:
+        """When another policy may last have held for a session; `scope` is whose policy holds now.
+
+        A change of a wider one does not count: the narrower one has held since it was set.
+        """
+        scopes: list[tuple[str | None, str | None]] = [(tenant_id, session_id), (tenant_id, None), (None, None)]
+        reach = {"session": 1, "tenant": 2}.get(scope or "", 3)
+        return max((self._changed[each] for each in scopes[:reach] if each in self._changed), default=None)
+
+
+def policy_acts(connection: Connection) -> PolicyActs:
+    """The acts of a view, one for each scope at most."""
+    rows = connection.execute(queries.load("audit")["policy_acts"], binary=True)
+    return PolicyActs({(tenant_id, session_id): moment(at) for tenant_id, session_id, at in rows})
 
 
 class Telling:
@@ -79,7 +112,7 @@ class Telling:
         self._tell = tell
         rows = connection.execute(queries.load("audit")["rows_expected"]).fetchall()
         whole = {str(name).rpartition(".")[2]: int(count) for name, count in rows}
-        records = sum(max(row.next_offset - since[number], 0) for number, row in enumerate(partitions))
+        records = sum(max(row.next_offset - since[row.partition], 0) for row in partitions)
         self._expected = {
             "sessions": sum(whole.get(table, 0) for table in ("history", "sessions", "checkpoints")),
             "positions": whole.get("history", 0) + whole.get("quarantine", 0),

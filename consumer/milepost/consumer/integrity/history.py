@@ -63,7 +63,7 @@ class HistoryProof:
             if self._chain != row[-1]:
                 key = {**head.key, "seq": str(seq)}
                 expected = f"{self._chain.hex()}, as the columns up to here make it"
-                raise Finding("milepost.history", key, "chain", expected, row[-1].hex()).error()
+                raise Finding("milepost.history", key, "chain", expected, _hex(row[-1])).error()
         if len(rows) < min(_PAGE, head.last_seq - self.events + len(rows)):
             raise _missing(head, self.events + 1).error()
         self.next = self._page()
@@ -71,6 +71,10 @@ class HistoryProof:
             key = {**head.key, "seq": str(self.events)}
             expected = f"{head.chain.hex()}, as the session's head says"
             raise Finding("milepost.history", key, "chain", expected, self._chain.hex()).error()
+
+
+def _hex(chain: bytes | None) -> str:
+    return chain.hex() if chain is not None else "null"
 
 
 def _missing(head: HeadFacts, seq: int) -> Finding:

@@ -234,6 +234,26 @@ comment on column milepost.operator_acts.client_address is 'Null for a connectio
 create trigger operator_acts_are_append_only
     before update or delete or truncate on milepost.operator_acts
     for each statement execute function milepost.refuse_change();
+
+-- verification goes by these acts, so nobody but the tables' own triggers, which run as the owner, may say that there was one
+create function milepost.refuse_forged_act() returns trigger
+    language plpgsql
+    set search_path = pg_catalog
+as $$
+begin
+    if not pg_has_role((select relowner from pg_class where oid = tg_relid), 'usage') then
+        raise exception 'an act of % is refused: expected it from the trigger of its table, found it inserted by %',
+            split_part(new.what, ' ', 1), current_user
+            using errcode = 'insufficient_privilege';
+    end if;
+    return new;
+end
+$$;
+
+create trigger acts_of_tables_are_theirs
+    before insert on milepost.operator_acts
+    for each row when (new.what ~* '^\s*(retention|quarantine)')
+    execute function milepost.refuse_forged_act();
 -- one row per publisher instance and partition: what is missing is the highest number less the events seen
 create table milepost.publishers (
     publisher_id uuid        not null,

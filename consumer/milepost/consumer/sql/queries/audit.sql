@@ -8,9 +8,38 @@ from milepost.partitions
 order by milepost.partitions.partition
 
 -- name: versions
--- the version of the policies, and when the last of them was changed
-select (select version from milepost.retention_version),
-       (select timestamptz_send(max(at)) from milepost.operator_acts where what like 'retention %%')
+select version from milepost.retention_version
+
+-- name: policy_acts
+-- when the policy of each scope was last changed; a change by hand may have moved a policy from one scope to another
+select scope.details ->> 'tenant_id', scope.details ->> 'session_id', timestamptz_send(max(a.at))
+from milepost.operator_acts a
+cross join lateral (
+    select a.details union all select a.details -> 'before' where json_typeof(a.details -> 'before') = 'object'
+) as scope (details)
+where a.what like 'retention %%'
+group by 1, 2
+
+-- name: protections
+-- what keeps history as it is, and tenants apart: each with whether it stands
+select 'history', 'trigger history_is_append_only',
+       exists (select from pg_trigger t
+               where t.tgrelid = 'milepost.history'::regclass and t.tgname = 'history_is_append_only'
+                   and t.tgfoid = 'milepost.refuse_change'::regproc and t.tgenabled in ('O', 'A')
+                   and t.tgqual is null and t.tgattr = ''
+                   -- before, for each statement; delete, update and truncate
+                   and t.tgtype & 63 = 2 + 8 + 16 + 32)
+union all
+select c.relname, 'row-level security', c.relrowsecurity and c.relforcerowsecurity
+from pg_class c
+where c.oid = any(array['milepost.sessions', 'milepost.checkpoints', 'milepost.history']::regclass[])
+union all
+select 'history', 'no ' || lower(privilege) || ' by ' || name,
+       not case privilege when 'UPDATE' then has_any_column_privilege(name, 'milepost.history', privilege)
+                          else has_table_privilege(name, 'milepost.history', privilege) end
+from (select rolname from pg_roles where rolname in ('milepost_writer', 'milepost_reader') union all select 'public') r (name)
+cross join unnest(array['UPDATE', 'DELETE', 'TRUNCATE']) as privilege
+order by 1, 2
 
 -- name: sees_all
 -- the security is forced, so that it is active for the owner, too, whose policy lets all rows through, as the writer's does
