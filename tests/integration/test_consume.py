@@ -86,6 +86,21 @@ def test_sigterm_stops_at_a_batchs_end_and_the_next_goes_on_from_there(
     assert dump(database) == dump(other_database)
 
 
+def test_a_lowered_policy_reaches_a_view_to_which_nothing_comes(
+    milepost: Milepost, kafka_servers: str, topic: str, tmp_path: Path
+) -> None:
+    produce(kafka_servers, topic, [CheckpointCreated(tenant_id="t", session_id="s", state=b"{}") for _ in range(5)])
+
+    def live() -> int:
+        return len(json.loads(milepost.run("list", "t", "s", "--json")))
+
+    with milepost.running("consume", log=tmp_path / "log") as process:
+        wait_until(lambda: live() == 5, "the checkpoints")
+        milepost.run("retention", "set", "--newest", "2")
+        wait_until(lambda: live() == 2, "the sweep")
+        assert stop(process) == 0
+
+
 def test_processes_come_and_go_and_no_event_is_lost_or_doubled(
     milepost: Milepost, kafka_servers: str, topic: str, database: str, other_database: str, tmp_path: Path
 ) -> None:

@@ -185,6 +185,16 @@ class Materializer:
         self._sweep = sweep if is_going_on else None
         return sweep.pruned - before
 
+    def look_at_policies(self) -> None:
+        """Begin a sweep when the policies have changed since the last batch. Raises `DatabaseUnavailable`."""
+        if self._policies is None:
+            return
+        with self._translated():
+            version = scalar(self.connection(), queries.load("materialize")["policies_version"])
+            if version != self._policies.version:
+                self._policies = load_policies(self.connection())
+                self._sweep = Sweep(self._policies, self._signer)
+
     def skip_to(self, offsets: Mapping[int, int]) -> None:
         """Move positions over offsets at which the log holds no record for us (transaction markers).
 

@@ -14,6 +14,7 @@ from milepost.consumer.observe import Observer
 logger = logging.getLogger(__name__)
 
 _PAUSE: Final = Backoff(5.0, 300.0)
+_LOOK_SECONDS: Final = 2.0
 
 
 class Sweeping:
@@ -26,6 +27,7 @@ class Sweeping:
         self._observer = observer
         self._failures = 0
         self._next = 0.0
+        self._next_look = 0.0
 
     @property
     def is_due(self) -> bool:
@@ -37,6 +39,10 @@ class Sweeping:
 
         What may come of a session only puts the sweep off; a passing cause only once waiting was tried.
         """
+        if not self._materializer.is_sweeping and time.monotonic() >= self._next_look:
+            # a batch would show that the policies have changed, but maybe none comes
+            self._next_look = time.monotonic() + _LOOK_SECONDS
+            self._materializer.look_at_policies()
         if not self.is_due:
             return
         try:
