@@ -62,6 +62,7 @@ def run(command: Sequence[str | Path], database: str, events: int, *, to_its_end
 
     The processor time is that of all its processes in that time, the memory that of the largest of them, ever.
     """
+    started = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
         samples, ended = _watch(process, database)
@@ -73,11 +74,15 @@ def run(command: Sequence[str | Path], database: str, events: int, *, to_its_end
     errors = process.stderr.read().decode() if process.stderr is not None else ""
     if not samples or samples[-1][1] < events:
         raise RuntimeError(f"expected {events} events in the view, found {samples[-1:]}: {errors[-2_000:]}")
-    (begin, first, idle), (end, last, busy) = samples[0], samples[-1]
+    if len(samples) < 3:  # too short to be seen at work: its start is a part of it
+        samples.insert(0, (started, 0, 0.0))
+    (begin, first, idle), (end, last, _) = samples[0], samples[-1]
+    # a process that has just ended tells nothing
+    busy = max(sample[2] for sample in samples)
     early, late = _rate(samples, 0.0, 0.25), _rate(samples, 0.75, 1.0)
     return {
         "events/s": (last - first) / ((ended if to_its_end else end) - begin),
-        "last quarter / first": late / early,
+        "last quarter / first": late / max(early, 1.0),
         "client CPU µs": (busy - idle) / max(last - first, 1) * 1e6,
         "memory MB": usage.ru_maxrss / 1024,
     }

@@ -136,7 +136,7 @@ def test_sigterm_in_the_middle_loses_nothing_that_close_can_send(kafka_servers: 
     script = """
         number = 0
         def stop(*_):
-            publisher.close(10)  # perhaps in the middle of a publish of this very thread
+            publisher.close(20)  # perhaps in the middle of a publish of this very thread
             print(publisher.stats().delivered, publisher.stats().failed, flush=True)
             raise SystemExit
         signal.signal(signal.SIGTERM, stop)
@@ -144,13 +144,15 @@ def test_sigterm_in_the_middle_loses_nothing_that_close_can_send(kafka_servers: 
         while True:
             publisher.publish(created(number))
             number += 1
+            if number % 500 == 0:
+                publisher.flush(10)  # no more than close can send, on a slow machine too
     """
     with _start(script, kafka_servers, topic) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         wait_until(lambda: read_log(kafka_servers, topic))
         process.send_signal(signal.SIGTERM)
-        out, errors = process.communicate(timeout=30)
+        out, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     delivered, failed = map(int, out.split())
     assert failed <= 1  # the one that the signal came into

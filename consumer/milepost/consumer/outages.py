@@ -28,6 +28,8 @@ class _Outage(msgspec.Struct):
     last: float = 0.0
     is_statement: bool = False
     """The server answers, and fails to apply what we bring: that it lets us read proves nothing."""
+    is_told: bool = True
+    """Whether it was this that the log told of: Kafka may be found away by an attempt and beside it."""
 
 
 class Outages:
@@ -47,9 +49,11 @@ class Outages:
         """An attempt failed. Gives the seconds to wait before the next one."""
         server = KAFKA if isinstance(error, KafkaUnavailable) else POSTGRES
         if (outage := self._open.get(server)) is None:
-            outage = self._open[server] = _Outage(time.monotonic())
-            level = logging.ERROR if is_scarce(error) else logging.WARNING
-            logger.log(level, "%s; waiting until it is back", error, extra={"event": "server_away", "server": server})
+            is_told = server != KAFKA or self._watched is None
+            outage = self._open[server] = _Outage(time.monotonic(), is_told=is_told)
+            level = (logging.ERROR if is_scarce(error) else logging.WARNING) if is_told else logging.DEBUG
+            extra = {"event": "server_away", "server": server} if is_told else {}
+            logger.log(level, "%s; waiting until it is back", error, extra=extra)
         outage.failures += 1
         outage.last, outage.is_statement = time.monotonic(), is_about_statement(error)
         self._observer.away(server, str(error))
@@ -62,6 +66,8 @@ class Outages:
             if outage.is_statement and not is_applied and now - outage.last < _QUIET_SECONDS:
                 continue
             del self._open[server]
+            if not outage.is_told:
+                continue
             logger.info(
                 "%s is back: going on after %d failed attempts in %.0f s",
                 *(server, outage.failures, now - outage.since),
@@ -72,7 +78,9 @@ class Outages:
     def watched(self, trouble: str | None) -> None:
         """What came of asking Kafka beside the reading, which waits in silence: why it failed, or None."""
         if trouble is not None and self._watched is None:
-            self._watched = _Outage(time.monotonic())
+            self._watched = _Outage(time.monotonic(), is_told=KAFKA not in self._open)
+            if not self._watched.is_told:
+                return
             logger.warning(
                 "Kafka does not answer: %s; waiting until it does",
                 trouble,
@@ -80,11 +88,12 @@ class Outages:
             )
             self._observer.away(KAFKA, f"Kafka does not answer: {trouble}")
         elif trouble is None and self._watched is not None:
+            watched, self._watched = self._watched, None
+            if not watched.is_told:
+                return
             logger.info(
                 "Kafka answers again after %.0f s",
-                time.monotonic() - self._watched.since,
+                time.monotonic() - watched.since,
                 extra={"event": "server_back", "server": KAFKA},
             )
-            self._watched = None
-            if KAFKA not in self._open:
-                self._observer.back(KAFKA)
+            self._observer.back(KAFKA)
