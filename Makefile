@@ -6,8 +6,8 @@ WHEEL  := build/wheel
 # what goes into the wheel: a change of any of it makes a new one
 SOURCES := $(shell find schemas producer consumer embedded -type f -not -name '*.pyc' 2>/dev/null) pyproject.toml README.md LICENSE
 CODE    := schemas producer consumer embedded tests benchmarks
-# pytest's processes, each with servers of its own
-WORKERS := 2
+# pytest's processes, each with servers of its own; more than two processors have use for, since tests wait a lot
+WORKERS := 3
 
 .PHONY: help
 help: ## list the targets

@@ -25,7 +25,6 @@ CASES = {
         "replay, 2 processes",
     },
     "parts": {"live, 1 process"},
-    "digests": {"live without chains", "live with chains", "live with chains and a key"},
     "latency": {"publish to readable, 100 a second"},
     "reads": {f"{by}{read}" for by in ("", "by hand: ") for read in ("get", "latest", "list of 50")},
 }
