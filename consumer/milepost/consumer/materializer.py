@@ -178,11 +178,9 @@ class Materializer:
         if sweep is None:
             return 0
         before = sweep.pruned
-        # after an error it begins anew: the page that failed is behind it
-        self._sweep = Sweep(sweep.policies, self._signer)
         with self._translated():
-            is_going_on = sweep.step(self.connection(), self._heads, self._positions, self._topic)
-        self._sweep = sweep if is_going_on else None
+            if not sweep.step(self.connection(), self._heads, self._positions, self._topic):
+                self._sweep = None
         return sweep.pruned - before
 
     def look_at_policies(self) -> None:

@@ -21,7 +21,7 @@ _PAGE: Final = 500
 
 
 class Sweep:
-    """One way through the sessions. Any error ends it; the next `take` of the partitions begins another."""
+    """One way through the sessions. After an error the page that failed is measured again."""
 
     def __init__(self, policies: Policies, signer: Signer | None = None) -> None:
         self.policies = policies
