@@ -21,7 +21,7 @@ from milepost.producer import CheckpointPublisher
 from tests.chaos.traffic import bad_records, made
 
 MARK: Final = "mark"
-"""A line that begins so is answered with its second word, once everything before it is done."""
+"""A line that begins so is answered with its second word, once everything before it is done and all bad records are there."""
 _PAUSE_SECONDS: Final = 0.002
 _CLOSE_SECONDS: Final = 2.0
 
@@ -56,13 +56,25 @@ class Publishing:
             with suppress(KafkaException):
                 self._abort(chosen)
 
+    def wait_bad_records(self) -> None:
+        """Wait until the log has the bad records, or never will: one that came later would be news to who has read the log."""
+        while self._raw.flush(1):
+            pass
+
     def close(self) -> None:
         """End as a runtime ends; what is not delivered stays in the spool."""
         self._publisher.close(timeout=_CLOSE_SECONDS)
 
     def _abort(self, chosen: random.Random) -> None:
         """Records that nobody may see, and a marker that takes an offset."""
-        producer = Producer({**self._settings(), "transactional.id": f"chaos-{chosen.getrandbits(64)}"})
+        producer = Producer(
+            {
+                **self._settings(),
+                "transactional.id": f"chaos-{chosen.getrandbits(64)}",
+                # who dies in a transaction keeps readers of committed records waiting for so long
+                "transaction.timeout.ms": 3_000,
+            }
+        )
         producer.init_transactions(2)
         producer.begin_transaction()
         for key, value, headers in bad_records(chosen, 3):
@@ -88,6 +100,7 @@ def main() -> None:
     for line in sys.stdin:
         seed, number = line.split()
         if seed == MARK:
+            publishing.wait_bad_records()
             print(number, flush=True)
         else:
             publishing.publish(int(seed), int(number))

@@ -22,8 +22,13 @@ from milepost.embedded import kafka as embedded_kafka
 from milepost.embedded.settings import KAFKA_SETTINGS, ServerName
 
 SERVERS: Final[tuple[ServerName, ServerName]] = ("kafka", "postgres")
-# by default a broker refuses session timeouts below six seconds
-_SETTINGS: Final = {**KAFKA_SETTINGS, "group.min.session.timeout.ms": "500"}
+_SETTINGS: Final = {
+    **KAFKA_SETTINGS,
+    # by default a broker refuses session timeouts below six seconds
+    "group.min.session.timeout.ms": "500",
+    # by default it looks for transactions that have run out every ten seconds
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+}
 
 
 class Servers:
