@@ -71,15 +71,12 @@ def test_nothing_is_lost_or_turned_whatever_is_done_ahead(
     assert intake.is_empty
 
 
-def test_ahead_reads_and_decodes_without_waiting_and_rests_when_nothing_is_there() -> None:
+def test_ahead_reads_and_decodes_without_waiting_until_nothing_is_there() -> None:
     log = Log(records(raw(0), raw(1)), records(raw(2)))
     intake = Intake(log, None, 100, 1_000)
-    for _ in range(5):
-        intake.ahead()
-    assert (log.pieces, log.waited) == ([], [0, 0])
-    for _ in range(20):
-        intake.ahead()
-    assert log.waited == [0, 0, 0]
+    # two to read, three to decode
+    assert [intake.ahead() for _ in range(6)] == [True] * 5 + [False]
+    assert (log.pieces, log.waited) == ([], [0, 0, 0])
     assert offsets(intake.batch(1.0)) == [0, 1, 2]
 
 

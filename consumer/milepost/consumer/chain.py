@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from milepost.consumer.headers import raw_names
+from milepost.consumer.headers import packed
 from milepost.consumer.records import LogRecord
 from milepost.schemas import Envelope
 
@@ -74,8 +74,6 @@ def extend_partition(digest: bytes, record: LogRecord) -> bytes:
         value = record.event.sha256  # in structured mode the state is a part of the value
     elif record.value is not None:
         value = sha256(record.value).digest()
-    content = (record.offset, record.log_time // 1_000, record.key, value)
-    try:
-        return sha256(digest + _encode((*content, record.headers))).digest()
-    except UnicodeEncodeError:
-        return sha256(digest + _encode((*content, raw_names(record.headers)))).digest()
+    content = _encode((record.offset, record.log_time // 1_000, record.key, value))
+    # an array of four becomes one of five, whose last are the headers
+    return sha256(b"%b\x95%b%b" % (digest, content[1:], record.packed or packed(record.headers))).digest()

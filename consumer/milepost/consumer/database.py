@@ -13,6 +13,7 @@ from psycopg import conninfo, errors
 from psycopg.rows import TupleRow
 from psycopg.types.string import BytesBinaryDumper
 
+from milepost.consumer.overlap import OverlappingConnection
 from milepost.consumer.sqlstates import Meaning, meaning
 from milepost.schemas import DatabaseUnavailable, InvalidSetting, MilepostError, WrongView
 
@@ -60,7 +61,7 @@ _LOGIN: Final = re.compile(
 )
 
 
-def connect(database: str, *, autocommit: bool = True, application: str = "milepost") -> Connection:
+def connect(database: str, *, autocommit: bool = True, application: str = "milepost") -> OverlappingConnection:
     """A connection to the database of a conninfo.
 
     Raises `DatabaseUnavailable` when it cannot be had now, `InvalidSetting` for a text that is no conninfo, and
@@ -74,7 +75,7 @@ def connect(database: str, *, autocommit: bool = True, application: str = "milep
             parameters.setdefault(name, value)
         # with any other encoding the server would transcode what COPY brings, states too
         parameters["client_encoding"] = "UTF8"
-        connection = psycopg.connect(conninfo.make_conninfo(**parameters), autocommit=autocommit)
+        connection = OverlappingConnection.connect(conninfo.make_conninfo(**parameters), autocommit=autocommit)
         connection.add_notice_handler(_log_warning)
         # COPY uses the last one registered for bytea; that for DB-API's Binary runs in Python, and a row has eight such columns
         connection.adapters.register_dumper(bytes, BytesBinaryDumper)

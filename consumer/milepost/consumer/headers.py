@@ -18,6 +18,7 @@ UNKNOWN_NAME: Final = "\ud800"
 """Stands for a name that the client would not give out. No surrogate escape is spelled like this."""
 
 _encode = msgspec.json.Encoder().encode
+_pack = msgspec.msgpack.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
@@ -66,6 +67,14 @@ def headers_of(document: bytes) -> Headers:
 def raw_names(headers: Headers) -> list[tuple[bytes | None, bytes | None]]:
     """Headers with the bytes of their names, None for one that is unknown."""
     return [(_name_bytes(name), value) for name, value in headers]
+
+
+def packed(headers: Headers) -> bytes:
+    """Headers as MessagePack, in order: names as strings, as bytes where they are not UTF-8, nil where the name is unknown."""
+    try:
+        return _pack(headers)
+    except UnicodeEncodeError:
+        return _pack(raw_names(headers))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

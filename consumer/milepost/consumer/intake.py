@@ -1,13 +1,12 @@
 """The next batch, made ready piece by piece: read and decoded while Postgres is busy with the one before.
 
-One thread does both. Most of a batch's time our process would wait for Postgres to take the next row; a piece fits between two.
+One thread does both: `overlap` calls us wherever it would wait for Postgres.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final
 
 import msgspec
 
@@ -17,10 +16,6 @@ from milepost.consumer.records import LogRecord, RawRecord, decoded
 
 Fetch = Callable[[int, float], Fetched]
 """Called with how many records are wanted, and how many seconds to wait for the first."""
-
-
-_REST: Final = 32
-"""Pieces that are left out once there was nothing to do: asking costs more than most answers are worth."""
 
 
 class Batch(msgspec.Struct):
@@ -49,7 +44,6 @@ class Intake:
         self._weight = 0
         self._skips: dict[int, int] = {}
         self._seen = 0
-        self._rest = 0
         self._error: Exception | None = None
 
     @property
@@ -63,7 +57,6 @@ class Intake:
         Raises what reading raises at once: what was read before it may come from another log. A record that cannot be decoded
         for a fault of ours is raised as `PartitionsFailed`, once everything before it is given out.
         """
-        self._rest = 0
         if not self._ready and not self._raw and self._error is None:
             self._read(self._events, seconds)
         while self._step():
@@ -77,12 +70,9 @@ class Intake:
             batch.skips, self._skips = self._skips, {}
         return batch
 
-    def ahead(self) -> None:
-        """Do a piece of the next batch, when there is one to do. Never waits, raises nothing."""
-        if self._rest:
-            self._rest -= 1
-        elif not self._step():
-            self._rest = _REST
+    def ahead(self) -> bool:
+        """Do a piece of the next batch; whether there was one to do. Never waits, raises nothing."""
+        return self._step()
 
     def _step(self) -> bool:
         """Decode a record, or read some more. False when the batch is full, or nothing more has arrived."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
@@ -20,13 +20,14 @@ from milepost.consumer.heads import Head, HeadCache, SessionKey
 from milepost.consumer.integrity.keys import Keyring
 from milepost.consumer.integrity.signer import Signer, require_same
 from milepost.consumer.lookup import load_heads, load_known, load_policies
+from milepost.consumer.overlap import OverlappingConnection, Piece, nothing
 from milepost.consumer.plan import Plan, Stand, moves_of
 from milepost.consumer.records import LogRecord
 from milepost.consumer.retention import Policies
 from milepost.consumer.rules import Outcome
 from milepost.consumer.staging import stage
 from milepost.consumer.sweep import Sweep
-from milepost.consumer.write import RefusedRowError, nothing, refusals, write_plan
+from milepost.consumer.write import RefusedRowError, refusals, write_plan
 from milepost.schemas import Fenced, InvalidRecord, MilepostError, Reason, WrongView
 
 logger = logging.getLogger(__name__)
@@ -100,10 +101,10 @@ class Materializer:
     def __init__(self, database: str, topic: str, keys: Keyring | None = None) -> None:
         self._database = database
         self._topic = topic
-        self.meanwhile: Callable[[], None] = nothing
-        """Called between rows, while Postgres takes in the last one: it must be quick, and raise nothing."""
+        self.meanwhile: Piece = nothing
+        """Other work, done in pieces while Postgres is busy."""
         self._signer = Signer(keys, topic) if keys is not None else None
-        self._connection: Connection | None = None
+        self._connection: OverlappingConnection | None = None
         self._heads = HeadCache()
         self._policies: Policies | None = None
         self._positions: dict[int, Stand] = {}
@@ -120,6 +121,7 @@ class Materializer:
             self._connection = connect(self._database, application="milepost-consumer")
             with self._translated():
                 become_writer(self._connection)
+        self._connection.meanwhile = self.meanwhile
         return self._connection
 
     def take(self, partitions: Iterable[int]) -> dict[int, int]:
@@ -289,7 +291,7 @@ class Materializer:
         return load_heads(connection, self._heads, keys, records, signer=self._signer)
 
     def _write_plan(self, connection: Connection, plan: Plan, heads: dict[SessionKey, Head]) -> int:
-        return write_plan(connection, plan, heads, self._topic, signer=self._signer, meanwhile=self.meanwhile)
+        return write_plan(connection, plan, heads, self._topic, signer=self._signer)
 
     def _committed(self, plan: Plan) -> None:
         """The plan's transaction has ended well."""

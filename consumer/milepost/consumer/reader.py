@@ -90,10 +90,9 @@ class LogReader:
         self._serve(0 if self.started else seconds)
         return self._intake.batch(seconds) if self.started else Batch([], {})
 
-    def ahead(self) -> None:
-        """Do a piece of the next batch while something else is waited for. Raises nothing."""
-        if self.started:
-            self._intake.ahead()
+    def ahead(self) -> bool:
+        """Do a piece of the next batch while something else is waited for; whether there was one. Raises nothing."""
+        return self.started and self._intake.ahead()
 
     def idle(self, seconds: float) -> None:
         """Wait while staying in the group; what arrives is dropped, since `start` reads it again."""

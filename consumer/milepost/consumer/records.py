@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import chain
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
-from milepost.consumer.headers import read_headers
+from milepost.consumer.headers import packed, read_headers
 from milepost.schemas import Envelope, InvalidRecord, Reason, decode
 from milepost.schemas.partitioning import partition_of
 from milepost.schemas.wire import Headers
+
+_PACKED_BYTES: Final = 65_536
+"""Larger headers are packed again when they are needed: twice in memory they would be too much."""
 
 
 class Message(Protocol):
@@ -36,6 +38,8 @@ class LogRecord(msgspec.Struct, gc=False):
     headers: Headers
     event: Envelope | None
     fault: InvalidRecord | None = None
+    packed: bytes = b""
+    """The headers as MessagePack, where they were packed already."""
 
     @property
     def size(self) -> int:
@@ -56,14 +60,17 @@ class RawRecord(msgspec.Struct, gc=False):
     is_readable: bool
     """Whether the name of each header is UTF-8."""
     weight: int
-    """The bytes of key, headers and value: what the record takes of memory."""
+    """The bytes of key, packed headers and value: what the record takes of memory."""
+    packed: bytes = b""
+    """As in `LogRecord`."""
 
 
 def taken(message: Message) -> RawRecord:
     """What a message without error holds. To be called once for each: some headers the client gives out only once."""
     headers, is_readable = read_headers(message)
     key, value = message.key(), message.value()
-    weight = headers_size(headers) + len(key or b"") + len(value or b"")
+    pack = packed(headers)
+    weight = len(pack) + len(key or b"") + len(value or b"")
     return RawRecord(
         message.partition(),  # type: ignore[arg-type]
         message.offset(),  # type: ignore[arg-type]
@@ -73,21 +80,16 @@ def taken(message: Message) -> RawRecord:
         headers,
         is_readable,
         weight,
+        pack if len(pack) <= _PACKED_BYTES else b"",
     )
-
-
-def headers_size(headers: Headers) -> int:
-    """About the bytes of names and values."""
-    try:
-        return sum(map(len, chain.from_iterable(headers)))  # type: ignore[arg-type]
-    except TypeError:  # a null
-        return sum([len(name) + len(value or b"") for name, value in headers])
 
 
 def decoded(raw: RawRecord, partitions: int | None) -> LogRecord:
     """The record with its event, or the reason why it has none; `partitions` as for `from_parts`."""
-    record = (raw.partition, raw.offset, raw.log_time, raw.key, raw.value, raw.headers)
-    return from_parts(*record, partitions) if raw.is_readable else unreadable(*record)
+    parts = (raw.partition, raw.offset, raw.log_time, raw.key, raw.value, raw.headers)
+    record = from_parts(*parts, partitions) if raw.is_readable else unreadable(*parts)
+    record.packed = raw.packed
+    return record
 
 
 def from_parts(

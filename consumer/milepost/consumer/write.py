@@ -22,7 +22,6 @@ from milepost.consumer.rules import Outcome
 from milepost.schemas import Fenced
 
 _LINE: Final = re.compile(r"^COPY \w+, line (\d+)", re.MULTILINE)
-Meanwhile = Callable[[], None]
 
 
 class RefusedRowError(Exception):
@@ -45,10 +44,6 @@ def refusals() -> Iterator[None]:
         raise
 
 
-def nothing() -> None:
-    """What is done while Postgres takes in a row, where there is nothing to do."""
-
-
 def write_plan(
     connection: Connection,
     plan: Plan,
@@ -57,17 +52,16 @@ def write_plan(
     *,
     states: bool = True,
     signer: Signer | None = None,
-    meanwhile: Meanwhile = nothing,
 ) -> int:
     """Write a plan inside the open transaction, without its states if told so. Returns the policies' version as it is now.
 
-    Rows and heads are signed when there is a signer. `meanwhile` is called after each row, while Postgres is busy with it.
+    Rows and heads are signed when there is a signer.
 
     Raises `Fenced` when a position is not where the plan expects it, `RefusedRowError` when a record is at fault.
     """
     with refusals():
         version = _move_positions(connection, plan.moves)
-        write_rows(connection, plan, heads, topic, states=states, signer=signer, meanwhile=meanwhile)
+        write_rows(connection, plan, heads, topic, states=states, signer=signer)
         _quarantine(connection, plan, topic)
     return version
 
@@ -80,27 +74,21 @@ def write_rows(
     *,
     states: bool = True,
     signer: Signer | None = None,
-    meanwhile: Meanwhile = nothing,
 ) -> None:
     """Write what a plan says of sessions and publishers. Raises `RefusedRowError` when a record is at fault."""
     with refusals():
         if states:
             _remove(connection, plan)
-            copy_checkpoints(connection, list(plan.inserts.values()), signer, meanwhile)
-        _copy(connection, "history", HISTORY_COLUMNS, plan.history, lambda row: history_values(row, topic), meanwhile)
+            copy_checkpoints(connection, list(plan.inserts.values()), signer)
+        _copy(connection, "history", HISTORY_COLUMNS, plan.history, lambda row: history_values(row, topic))
         _upsert_sessions(connection, list(heads.values()), signer)
         _upsert_publishers(connection, plan)
 
 
-def copy_checkpoints(
-    connection: Connection,
-    rows: Sequence[HistoryRow],
-    signer: Signer | None = None,
-    meanwhile: Meanwhile = nothing,
-) -> None:
+def copy_checkpoints(connection: Connection, rows: Sequence[HistoryRow], signer: Signer | None = None) -> None:
     """Write live checkpoints. Raises `RefusedRowError` when a row is at fault."""
     if signer is None:
-        _copy(connection, "checkpoints", CHECKPOINT_COLUMNS, rows, checkpoint_values, meanwhile)
+        _copy(connection, "checkpoints", CHECKPOINT_COLUMNS, rows, checkpoint_values)
         return
     sign = signer.sign_row
     _copy(
@@ -109,7 +97,6 @@ def copy_checkpoints(
         CHECKPOINT_COLUMNS | MAC_COLUMNS,
         rows,
         lambda row: (*checkpoint_values(row), *sign(row)),
-        meanwhile,
     )
 
 
@@ -155,7 +142,6 @@ def _copy(
     columns: Mapping[str, str],
     rows: Sequence[HistoryRow],
     values: Callable[[HistoryRow], tuple[object, ...]],
-    meanwhile: Meanwhile,
 ) -> None:
     if not rows:
         return
@@ -167,7 +153,6 @@ def _copy(
             copy.set_types(list(columns.values()))
             for row in rows:
                 copy.write_row(values(row))
-                meanwhile()
         staging.move(connection, table, columns)
     except psycopg.Error as error:
         if not is_record_at_fault(error):

@@ -81,7 +81,7 @@ class EncodedEvent(msgspec.Struct, frozen=True, gc=False):
     headers: list[tuple[str, str | bytes | None]]
 
 
-class Envelope(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Envelope(msgspec.Struct, frozen=True, gc=False):
     """An event as the log carries it, checked, each part in the form that the view stores."""
 
     kind: Kind

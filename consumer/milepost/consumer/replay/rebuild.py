@@ -61,9 +61,7 @@ class Rebuilder(Materializer):
         return heads
 
     def _write_plan(self, connection: Connection, plan: Plan, heads: dict[SessionKey, Head]) -> int:
-        return write_plan(
-            connection, plan, heads, self._topic, states=False, signer=self._signer, meanwhile=self.meanwhile
-        )
+        return write_plan(connection, plan, heads, self._topic, states=False, signer=self._signer)
 
     def _committed(self, plan: Plan) -> None:
         self._shelf.take(plan)

@@ -10,10 +10,9 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from typing import Final
 
-import msgspec
-
 from milepost.consumer.heads import SessionKey
 from milepost.consumer.plan import HistoryRow, Plan, Removal
+from milepost.consumer.records import LogRecord
 
 HELD_BYTES: Final = 224 * 1024 * 1024
 """With what librdkafka holds and the rows of a batch, a process stays under 512 MB."""
@@ -40,7 +39,8 @@ class Shelf:
         for key, removal in plan.removals.items():
             self._remove(key, removal)
         for (key, seq), row in plan.inserts.items():
-            self._rows[key, seq] = _lean(row)
+            row.record = _lean(row.record)
+            self._rows[key, seq] = row
             self._seqs.setdefault(key, deque()).append(seq)
             self._bytes += row.event.size + _ROW_BYTES
         while self._bytes > self._limit and self._rows:
@@ -77,7 +77,6 @@ class Shelf:
         self._bytes -= row.event.size + _ROW_BYTES
 
 
-def _lean(row: HistoryRow) -> HistoryRow:
-    """Without what only the quarantine needs of a record."""
-    record = msgspec.structs.replace(row.record, key=None, value=None, headers=(), event=None)
-    return msgspec.structs.replace(row, record=record)
+def _lean(record: LogRecord) -> LogRecord:
+    """Where a record stood, without what only the quarantine needs of it."""
+    return LogRecord(record.partition, record.offset, record.log_time, None, None, (), None)

@@ -16,12 +16,12 @@ from milepost.consumer.intake import Intake
 from milepost.consumer.integrity.keys import keyring
 from milepost.consumer.isolation import PartitionsFailed
 from milepost.consumer.materializer import Applied
+from milepost.consumer.overlap import nothing
 from milepost.consumer.records import RawRecord
 from milepost.consumer.replay.rebuild import Rebuilder
 from milepost.consumer.replay.restore import restore
 from milepost.consumer.replay.scan import Scan
 from milepost.consumer.replay.shelf import Shelf
-from milepost.consumer.write import nothing
 from milepost.schemas import MilepostError
 
 _WAIT_SECONDS: Final = 0.5

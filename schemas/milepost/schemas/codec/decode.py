@@ -46,41 +46,38 @@ def decode(key: bytes | None, value: bytes | None, headers: Headers | None) -> E
     if kind is None:
         raise InvalidRecord(Reason.UNKNOWN_KIND, f"expected one of {_known()}, found {attributes['ce_type']!r:.100}")
     tenant_id, session_id = _session(key, attributes)
-    checkpoint = kind is Kind.CHECKPOINT_CREATED
+    is_checkpoint = kind is Kind.CHECKPOINT_CREATED
     digest = None
-    if checkpoint:
+    if is_checkpoint:
         digest = _check_state(value, attributes)
     else:
         _check_no_value(value)
     get = attributes.get
+    # by position, in the order of its fields: by name it takes five times as long
     return Envelope(
-        kind=kind,
-        tenant_id=tenant_id,
-        session_id=session_id,
-        event_id=read.uuid_bytes("ce_id", _required(attributes, "ce_id")),
-        event_time=read.microseconds("ce_time", _required(attributes, "ce_time")),
-        source=_source(_required(attributes, "ce_source")),
-        checkpoint_id=read.identifier("ce_checkpointid", _required(attributes, "ce_checkpointid"))
-        if checkpoint
-        else None,
-        parent_id=read.identifier("ce_parentid", raw) if (raw := get("ce_parentid")) is not None else None,
-        run_id=_uuid("ce_runid", raw) if (raw := get("ce_runid")) is not None else None,
-        step=read.integer("ce_step", raw) if (raw := get("ce_step")) is not None else None,
-        next_node=_text("ce_nextnode", raw) if (raw := get("ce_nextnode")) is not None else None,
-        reason=read.text("ce_reason", raw) if (raw := get("ce_reason")) is not None else None,
-        framework_version=_text("ce_frameworkversion", raw)
-        if (raw := get("ce_frameworkversion")) is not None
-        else None,
-        schema_version=read.integer("ce_schemaversion", raw) if (raw := get("ce_schemaversion")) is not None else None,
-        pinned=read.boolean("ce_pinned", raw) if (raw := get("ce_pinned")) is not None else False,
-        labels=read.labels("ce_labels", raw) if (raw := get("ce_labels")) is not None else None,
-        publisher_id=_uuid("ce_publisherid", raw) if (raw := get("ce_publisherid")) is not None else None,
-        publisher_seq=read.integer("ce_publisherseq", raw, 1) if (raw := get("ce_publisherseq")) is not None else None,
-        traceparent=_trace("traceparent", raw) if (raw := get("traceparent")) is not None else None,
-        tracestate=_trace("tracestate", raw) if (raw := get("tracestate")) is not None else None,
-        extensions=None if attributes.keys() <= _PLAIN else _extensions(attributes),
-        state=value if checkpoint else None,
-        sha256=digest,
+        kind,
+        tenant_id,
+        session_id,
+        read.uuid_bytes("ce_id", _required(attributes, "ce_id")),
+        read.microseconds("ce_time", _required(attributes, "ce_time")),
+        _source(_required(attributes, "ce_source")),
+        read.identifier("ce_checkpointid", _required(attributes, "ce_checkpointid")) if is_checkpoint else None,
+        read.identifier("ce_parentid", raw) if (raw := get("ce_parentid")) is not None else None,
+        _uuid("ce_runid", raw) if (raw := get("ce_runid")) is not None else None,
+        read.integer("ce_step", raw) if (raw := get("ce_step")) is not None else None,
+        _text("ce_nextnode", raw) if (raw := get("ce_nextnode")) is not None else None,
+        read.text("ce_reason", raw) if (raw := get("ce_reason")) is not None else None,
+        _text("ce_frameworkversion", raw) if (raw := get("ce_frameworkversion")) is not None else None,
+        read.integer("ce_schemaversion", raw) if (raw := get("ce_schemaversion")) is not None else None,
+        read.boolean("ce_pinned", raw) if (raw := get("ce_pinned")) is not None else False,
+        read.labels("ce_labels", raw) if (raw := get("ce_labels")) is not None else None,
+        _uuid("ce_publisherid", raw) if (raw := get("ce_publisherid")) is not None else None,
+        read.integer("ce_publisherseq", raw, 1) if (raw := get("ce_publisherseq")) is not None else None,
+        _trace("traceparent", raw) if (raw := get("traceparent")) is not None else None,
+        _trace("tracestate", raw) if (raw := get("tracestate")) is not None else None,
+        None if attributes.keys() <= _PLAIN else _extensions(attributes),
+        value if is_checkpoint else None,
+        digest,
     )
 
 

@@ -1,0 +1,75 @@
+"""A connection that has something to do while it waits: most of a batch's time Postgres is busy and our process is not.
+
+Wherever psycopg would sleep until the server answers, or takes in more of a COPY, pieces of other work are done instead.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable, Generator
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg.abc import PQGen
+from psycopg.rows import TupleRow
+from psycopg.waiting import Ready, Wait
+
+Piece = Callable[[], bool]
+"""Does a piece of other work; false when there is nothing to do. It is short, raises nothing and leaves the connection alone."""
+
+_Result = TypeVar("_Result")
+_INTERVAL_SECONDS: Final = 0.1
+"""psycopg's own: how often it looks whether somebody pressed Ctrl-C."""
+
+
+def nothing() -> bool:
+    """Where there is no other work."""
+    return False
+
+
+class OverlappingConnection(psycopg.Connection[TupleRow]):
+    """Does pieces of `meanwhile` until the server is ready."""
+
+    meanwhile: Piece = staticmethod(nothing)
+
+    def wait(self, gen: PQGen[_Result], interval: float = _INTERVAL_SECONDS, timeout: float | None = None) -> _Result:
+        """Run one of psycopg's generators, which yield what they wait for."""
+        if self.meanwhile is nothing:
+            return super().wait(gen, interval, timeout)
+        return super().wait(self._filled(gen), interval, timeout)
+
+    def _filled(self, gen: PQGen[_Result]) -> Generator[Any, Any, _Result]:
+        """The same generator, but what it waits for is mostly there by the time it is yielded."""
+        try:
+            wants = next(gen)
+            while True:
+                wants = gen.send(self._work_until(wants) or (yield wants))
+        except StopIteration as end:
+            result: _Result = end.value
+            return result
+
+    def _work_until(self, wants: Wait) -> Ready:
+        """Work until the socket is ready or nothing is left to do; what it is ready for."""
+        found = Ready.NONE
+        poller: Any = None
+        while not found and self.meanwhile():
+            if poller is None:
+                poller = select.poll()
+                poller.register(self.pgconn.socket, _EVENTS[wants])
+            for _, events in poller.poll(0):
+                found = _ready(wants, events)
+        return found
+
+
+_EVENTS: Final = {
+    Wait.R: select.POLLIN,
+    Wait.W: select.POLLOUT,
+    Wait.RW: select.POLLIN | select.POLLOUT,
+}
+
+
+def _ready(wants: Wait, events: int) -> Ready:
+    """What of it is there. A broken connection is ready for all: libpq finds out what it has."""
+    if events & ~(select.POLLIN | select.POLLOUT):
+        return Ready(int(wants))
+    return Ready((Ready.R if events & select.POLLIN else 0) | (Ready.W if events & select.POLLOUT else 0))
