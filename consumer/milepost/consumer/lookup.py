@@ -133,7 +133,8 @@ def _candidates(
         if event.checkpoint_id is not None and event.checkpoint_id <= checkpoint_id:
             checkpoints.append((key, event.checkpoint_id))
         greatest[key] = (max(event_id, event.event_id), max(checkpoint_id, event.checkpoint_id or ""))
-    return events, checkpoints
+    # an id that came again and again is asked for once
+    return list(dict.fromkeys(events)), list(dict.fromkeys(checkpoints))
 
 
 def _columns(keys: Sequence[SessionKey]) -> list[list[str]]:

@@ -14,6 +14,11 @@ return timestamptz '1970-01-01 00:00:00+00'
     + (microseconds / 1000000) * interval '1 second'
     + (microseconds % 1000000) * interval '1 microsecond';
 
+-- stands for a checkpoint id in an index, where 512 characters could be too many; the lowest bit says whether the event was applied
+create function milepost.id_hash(checkpoint_id text, is_applied boolean) returns bigint
+    language sql immutable strict parallel safe
+return (hashtextextended(checkpoint_id, 0) & ~1::bigint) | is_applied::integer;
+
 create function milepost.microseconds(moment timestamptz) returns bigint
     language sql immutable strict parallel safe
 return (extract(epoch from moment) * 1000000)::bigint;
@@ -145,7 +150,9 @@ exception when feature_not_supported then
 end
 $$;
 
-create unique index checkpoints_by_id on milepost.checkpoints (tenant_id, session_id, id_hash_0, id_hash_1);
+-- the session comes last: a statement that names a session and a range of seq must find no other index than the primary key
+-- (with tenant and session first, this one looked as good to the planner, and every row of the session was read)
+create unique index checkpoints_by_id on milepost.checkpoints (id_hash_0, id_hash_1, tenant_id, session_id);
 
 create index checkpoints_by_run on milepost.checkpoints (tenant_id, run_id, log_time, session_id, seq)
     where run_id is not null;
@@ -182,6 +189,7 @@ create table milepost.history (
     partition         integer     not null,
     "offset"          bigint      not null,
     recorded_at       timestamptz not null default now(),
+    id_hash           bigint      generated always as (milepost.id_hash(checkpoint_id, outcome = 'applied')) stored,
     primary key (tenant_id, session_id, seq)
 ) with (autovacuum_freeze_min_age = 0);
 
@@ -189,11 +197,11 @@ comment on column milepost.history.event_time is 'When the runtime made the even
 comment on column milepost.history.log_time is 'When the log took the record, by the broker''s clock.';
 comment on column milepost.history.chain is 'Digest over this event and its predecessor''s chain: docs/chain.md.';
 
-create index history_by_event on milepost.history (event_id);
+-- both end in seq, so that of an id that came again and again one row is read: the first, or the latest that was applied
+create index history_by_event on milepost.history (event_id, tenant_id, session_id, seq);
 
-create index history_by_checkpoint on milepost.history
-    (tenant_id, session_id, hashtextextended(checkpoint_id, 0))
-    where checkpoint_id is not null;
+create index history_by_checkpoint on milepost.history (id_hash, tenant_id, session_id, seq)
+    where id_hash is not null;
 
 -- what a deletion took away is told by the first one that follows; there are few of them, so this index is small
 create index history_deletions on milepost.history (tenant_id, session_id, seq)
@@ -428,7 +436,7 @@ end
 $$;
 revoke all on schema milepost from public;
 revoke all on all functions in schema milepost from public;
-grant execute on function milepost.at(bigint), milepost.microseconds(timestamptz) to public;
+grant execute on function milepost.at(bigint), milepost.microseconds(timestamptz), milepost.id_hash(text, boolean) to public;
 
 -- Each table that names a tenant shows a reader that tenant's rows alone: set milepost.tenant_id first. The security is forced,
 -- so that nobody but a superuser, or who has bypassrls, passes it without a policy; the owner's ones are below.

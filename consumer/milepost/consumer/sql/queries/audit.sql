@@ -149,8 +149,9 @@ from unnest(%b::int4[], %b::text[], %b::text[], %b::int8[], %b::uuid[]) as k (nu
 cross join lateral (
     select *
     from milepost.history e
-    where e.event_id = k.event_id and e.tenant_id = k.tenant_id and e.session_id = k.session_id and e.seq < k.seq
-    order by e.seq
+    where (e.event_id, e.tenant_id, e.session_id, e.seq) > (k.event_id, k.tenant_id, k.session_id, 0)
+        and (e.event_id, e.tenant_id, e.session_id, e.seq) < (k.event_id, k.tenant_id, k.session_id, k.seq)
+    order by e.event_id, e.tenant_id, e.session_id, e.seq
     limit 1
 ) h
 
@@ -161,10 +162,12 @@ from unnest(%b::int4[], %b::text[], %b::text[], %b::int8[], %b::text[]) as k (nu
 cross join lateral (
     select *
     from milepost.history e
-    where e.tenant_id = k.tenant_id and e.session_id = k.session_id
-        and hashtextextended(e.checkpoint_id, 0) = hashtextextended(k.checkpoint_id, 0)
-        and e.checkpoint_id = k.checkpoint_id and e.outcome = 'applied' and e.seq < k.seq
-    order by e.seq desc
+    where (e.id_hash, e.tenant_id, e.session_id, e.seq)
+            > (milepost.id_hash(k.checkpoint_id, true), k.tenant_id, k.session_id, 0)
+        and (e.id_hash, e.tenant_id, e.session_id, e.seq)
+            < (milepost.id_hash(k.checkpoint_id, true), k.tenant_id, k.session_id, k.seq)
+        and e.checkpoint_id = k.checkpoint_id
+    order by e.id_hash desc, e.tenant_id desc, e.session_id desc, e.seq desc
     limit 1
 ) h
 

@@ -68,8 +68,7 @@ left join lateral (
     from milepost.history o
     where e.became in ('duplicate', 'conflict') and event.seq is null
         and o.tenant_id = e.tenant_id and o.session_id = e.session_id and o.seq < e.seq
-        and hashtextextended(o.checkpoint_id, 0) = hashtextextended(e.checkpoint_id, 0)
-        and o.checkpoint_id = e.checkpoint_id and o.outcome = 'applied'
+        and o.id_hash = milepost.id_hash(e.checkpoint_id, true) and o.checkpoint_id = e.checkpoint_id
     order by o.seq desc
     limit 1
 ) checkpoint on true
@@ -90,7 +89,7 @@ select h.tenant_id, h.session_id, h.seq, h.kind::text, h.outcome::text, h.event_
        h.labels, h.extensions, h.topic, h.partition, h."offset"
 from milepost.history h
 where h.tenant_id = %(tenant_id)b and h.session_id = %(session_id)b
-    and hashtextextended(h.checkpoint_id, 0) = hashtextextended(%(checkpoint_id)b, 0)
+    and h.id_hash in (milepost.id_hash(%(checkpoint_id)b, true), milepost.id_hash(%(checkpoint_id)b, false))
     and h.checkpoint_id = %(checkpoint_id)b
     and (%(seq)b::int8 is null or h.seq = %(seq)b::int8)
 order by h.outcome = 'applied' desc, h.seq desc

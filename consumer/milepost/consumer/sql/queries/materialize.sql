@@ -21,9 +21,12 @@ from unnest(%b::text[], %b::text[]) as k (tenant_id, session_id)
 join milepost.sessions s on s.tenant_id = k.tenant_id and s.session_id = k.session_id
 
 -- name: windows
+-- what is live up to the bound is pinned and has left the window; what else was there may lie dead, and would be walked over
 select c.tenant_id, c.session_id, c.seq, c.size, milepost.microseconds(c.log_time), c.pinned
 from unnest(%b::text[], %b::text[]) as k (tenant_id, session_id)
+join milepost.sessions s on s.tenant_id = k.tenant_id and s.session_id = k.session_id
 join milepost.checkpoints c on c.tenant_id = k.tenant_id and c.session_id = k.session_id
+    and c.seq > greatest(s.pruned_seq, s.deleted_seq)
 order by c.tenant_id, c.session_id, c.seq
 
 -- name: signed_windows
@@ -40,23 +43,33 @@ order by c.tenant_id, c.session_id, c.seq
 select mac_key is not null from milepost.sessions limit 1
 
 -- name: known_events
-select distinct on (h.tenant_id, h.session_id, h.event_id)
-       h.tenant_id, h.session_id, uuid_send(h.event_id), h.seq, h.kind::text, h.checkpoint_id, h.sha256
+-- the first of each; as a range of rows in the index's own order, so that no statistics lead to another index
+select h.tenant_id, h.session_id, uuid_send(h.event_id), h.seq, h.kind::text, h.checkpoint_id, h.sha256
 from unnest(%b::text[], %b::text[], %b::uuid[]) as k (tenant_id, session_id, event_id)
-join milepost.history h
-    on h.event_id = k.event_id and h.tenant_id = k.tenant_id and h.session_id = k.session_id
-order by h.tenant_id, h.session_id, h.event_id, h.seq
+cross join lateral (
+    select e.*
+    from milepost.history e
+    where (e.event_id, e.tenant_id, e.session_id, e.seq) > (k.event_id, k.tenant_id, k.session_id, 0)
+    order by e.event_id, e.tenant_id, e.session_id, e.seq
+    limit 1
+) h
+where h.event_id = k.event_id and h.tenant_id = k.tenant_id and h.session_id = k.session_id
 
 -- name: known_checkpoints
-select distinct on (h.tenant_id, h.session_id, h.checkpoint_id)
-       h.tenant_id, h.session_id, h.checkpoint_id, h.seq, h.kind::text, h.checkpoint_id, h.sha256
+-- the latest of each that was applied; as a range like the last one, in which other ids with the same hash may stand
+select h.tenant_id, h.session_id, h.checkpoint_id, h.seq, h.kind::text, h.checkpoint_id, h.sha256
 from unnest(%b::text[], %b::text[], %b::text[]) as k (tenant_id, session_id, checkpoint_id)
-join milepost.history h
-    on h.tenant_id = k.tenant_id and h.session_id = k.session_id
-    and hashtextextended(h.checkpoint_id, 0) = hashtextextended(k.checkpoint_id, 0)
-    and h.checkpoint_id = k.checkpoint_id
-where h.outcome = 'applied'
-order by h.tenant_id, h.session_id, h.checkpoint_id, h.seq desc
+cross join lateral (
+    select e.*
+    from milepost.history e
+    where (e.id_hash, e.tenant_id, e.session_id, e.seq)
+            > (milepost.id_hash(k.checkpoint_id, true), k.tenant_id, k.session_id, 0)
+        and (e.id_hash, e.tenant_id, e.session_id, e.seq)
+            <= (milepost.id_hash(k.checkpoint_id, true), k.tenant_id, k.session_id, 9223372036854775807)
+        and e.checkpoint_id = k.checkpoint_id
+    order by e.id_hash desc, e.tenant_id desc, e.session_id desc, e.seq desc
+    limit 1
+) h
 
 -- name: publisher_numbers
 select uuid_send(p.publisher_id), p.partition, p.highest_seq
@@ -91,7 +104,7 @@ where p.partition = m.partition and p.next_offset = m.expected
 returning p.partition
 
 -- name: sessions_to_sweep
-select tenant_id, session_id, partition, live_checkpoints
+select tenant_id, session_id, partition, live_checkpoints, live_bytes
 from milepost.sessions
 where (tenant_id, session_id) > (%s, %s)
 order by tenant_id, session_id

@@ -14,6 +14,11 @@ return timestamptz '1970-01-01 00:00:00+00'
     + (microseconds / 1000000) * interval '1 second'
     + (microseconds % 1000000) * interval '1 microsecond';
 
+-- stands for a checkpoint id in an index, where 512 characters could be too many; the lowest bit says whether the event was applied
+create function milepost.id_hash(checkpoint_id text, is_applied boolean) returns bigint
+    language sql immutable strict parallel safe
+return (hashtextextended(checkpoint_id, 0) & ~1::bigint) | is_applied::integer;
+
 create function milepost.microseconds(moment timestamptz) returns bigint
     language sql immutable strict parallel safe
 return (extract(epoch from moment) * 1000000)::bigint;

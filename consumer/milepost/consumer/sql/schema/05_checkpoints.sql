@@ -50,7 +50,9 @@ exception when feature_not_supported then
 end
 $$;
 
-create unique index checkpoints_by_id on milepost.checkpoints (tenant_id, session_id, id_hash_0, id_hash_1);
+-- the session comes last: a statement that names a session and a range of seq must find no other index than the primary key
+-- (with tenant and session first, this one looked as good to the planner, and every row of the session was read)
+create unique index checkpoints_by_id on milepost.checkpoints (id_hash_0, id_hash_1, tenant_id, session_id);
 
 create index checkpoints_by_run on milepost.checkpoints (tenant_id, run_id, log_time, session_id, seq)
     where run_id is not null;

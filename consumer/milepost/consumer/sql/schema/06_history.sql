@@ -31,6 +31,7 @@ create table milepost.history (
     partition         integer     not null,
     "offset"          bigint      not null,
     recorded_at       timestamptz not null default now(),
+    id_hash           bigint      generated always as (milepost.id_hash(checkpoint_id, outcome = 'applied')) stored,
     primary key (tenant_id, session_id, seq)
 ) with (autovacuum_freeze_min_age = 0);
 
@@ -38,11 +39,11 @@ comment on column milepost.history.event_time is 'When the runtime made the even
 comment on column milepost.history.log_time is 'When the log took the record, by the broker''s clock.';
 comment on column milepost.history.chain is 'Digest over this event and its predecessor''s chain: docs/chain.md.';
 
-create index history_by_event on milepost.history (event_id);
+-- both end in seq, so that of an id that came again and again one row is read: the first, or the latest that was applied
+create index history_by_event on milepost.history (event_id, tenant_id, session_id, seq);
 
-create index history_by_checkpoint on milepost.history
-    (tenant_id, session_id, hashtextextended(checkpoint_id, 0))
-    where checkpoint_id is not null;
+create index history_by_checkpoint on milepost.history (id_hash, tenant_id, session_id, seq)
+    where id_hash is not null;
 
 -- what a deletion took away is told by the first one that follows; there are few of them, so this index is small
 create index history_deletions on milepost.history (tenant_id, session_id, seq)

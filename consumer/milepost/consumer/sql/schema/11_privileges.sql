@@ -1,6 +1,6 @@
 revoke all on schema milepost from public;
 revoke all on all functions in schema milepost from public;
-grant execute on function milepost.at(bigint), milepost.microseconds(timestamptz) to public;
+grant execute on function milepost.at(bigint), milepost.microseconds(timestamptz), milepost.id_hash(text, boolean) to public;
 
 -- Each table that names a tenant shows a reader that tenant's rows alone: set milepost.tenant_id first. The security is forced,
 -- so that nobody but a superuser, or who has bypassrls, passes it without a policy; the owner's ones are below.
