@@ -53,7 +53,7 @@ def sustained_cases(stage: Stage) -> Iterator[list[Case]]:
     shape = Shape(SUSTAINED_EVENTS if stage.events >= 200_000 else stage.events, sessions=2_000)
     with log(stage, shape) as topic:
         yield [
-            Case("live, 1 process", partial(consume, stage, topic, shape, 1)),
+            Case("live, 1 process", partial(consume, stage, topic, shape, 1, sizes=True)),
             Case("replay, 2 processes", partial(replay, stage, topic, shape, 2)),
         ]
 
@@ -108,11 +108,11 @@ def _sizes(connection: psycopg.Connection[Any]) -> Figures:
 
 
 def _prunes_by_index(connection: psycopg.Connection[Any]) -> bool:
-    """Whether the statement that prunes finds its rows by an index of the session, with the consumer's own settings."""
+    """Whether the statement that prunes finds its rows by session and seq, with the consumer's own settings."""
     become_writer(connection)
     arguments = [["bench"], ["session-000001"], [0], [1], [False]]
     rows = connection.execute("explain " + queries.load("materialize")["remove_checkpoints"], arguments)
-    return any("Index Scan using checkpoints_" in row[0] for row in rows)
+    return any("Index Scan using checkpoints_pkey" in row[0] for row in rows)
 
 
 def _reads(store: CheckpointStore, sessions: int) -> Figures:

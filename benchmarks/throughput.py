@@ -39,12 +39,13 @@ def consume(
     processes: int = 1,
     *,
     options: Sequence[str] = (),
+    sizes: bool = False,
     program: Sequence[str | Path] = (MILEPOST,),
 ) -> Figures:
     """Fill a new view by `milepost consume`, or by a program that does the same."""
     with fresh_view(stage, topic, shape.partitions) as (database, where):
         command = [*program, "consume", *where, "--processes", str(processes), "--until-caught-up", *options]
-        return run(command, database, shape.events, to_its_end=False)
+        return run(command, database, shape.events, to_its_end=False, sizes=sizes)
 
 
 def replay(stage: Stage, topic: str, shape: Shape, processes: int) -> Figures:

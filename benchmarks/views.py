@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 import psutil
@@ -22,8 +22,19 @@ from milepost.consumer import migrate
 from milepost.consumer.database import connect
 
 MILEPOST: Final = str(Path(sys.executable).with_name("milepost"))
-Sample = tuple[float, int, float]
-"""When, how many events, and the processor time used by then."""
+
+
+class Sample(NamedTuple):
+    """How far a view was at one moment."""
+
+    when: float
+    events: int
+    busy: float
+    """Processor time used by then, seconds."""
+    size: int
+    """Bytes of the table of checkpoints with its indexes, dead rows too."""
+
+
 _LOOK_SECONDS: Final = 0.02
 _LIMIT_SECONDS: Final = 900.0
 
@@ -57,10 +68,11 @@ def migrated(database: str) -> None:
         migrate.apply(connection)
 
 
-def run(command: Sequence[str | Path], database: str, events: int, *, to_its_end: bool) -> Figures:
+def run(command: Sequence[str | Path], database: str, events: int, *, to_its_end: bool, sizes: bool = False) -> Figures:
     """Run a command of milepost that fills a view, and tell what it did, from its first batch to its last, or to its end.
 
-    The processor time is that of all its processes in that time, the memory that of the largest of them, ever.
+    The processor time is that of all its processes in that time, the memory that of the largest of them, ever; with `sizes`
+    how much the live checkpoints take with the dead ones among them, at the end and beside half the way.
     """
     started = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -72,29 +84,37 @@ def run(command: Sequence[str | Path], database: str, events: int, *, to_its_end
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     errors = process.stderr.read().decode() if process.stderr is not None else ""
-    if not samples or samples[-1][1] < events:
+    if not samples or samples[-1].events < events:
         raise RuntimeError(f"expected {events} events in the view, found {samples[-1:]}: {errors[-2_000:]}")
     if len(samples) < 3:  # too short to be seen at work: its start is a part of it
-        samples.insert(0, (started, 0, 0.0))
-    (begin, first, idle), (end, last, _) = samples[0], samples[-1]
+        samples.insert(0, Sample(started, 0, 0.0, 0))
+    first, last = samples[0], samples[-1]
+    done = max(last.events - first.events, 1)
     # a process that has just ended tells nothing
-    busy = max(sample[2] for sample in samples)
+    busy = max(sample.busy for sample in samples)
     early, late = _rate(samples, 0.0, 0.25), _rate(samples, 0.75, 1.0)
-    return {
-        "events/s": (last - first) / ((ended if to_its_end else end) - begin),
+    figures = {
+        "events/s": done / ((ended if to_its_end else last.when) - first.when),
         "last quarter / first": late / max(early, 1.0),
-        "client CPU µs": (busy - idle) / max(last - first, 1) * 1e6,
+        "client CPU µs": (busy - first.busy) / done * 1e6,
         "memory MB": usage.ru_maxrss / 1024,
     }
+    if sizes:
+        figures["checkpoints MB"] = last.size / 1e6
+        figures["checkpoints MB, end / half"] = last.size / max(_at(samples, 0.5).size, 1)
+    return figures
+
+
+def _at(samples: list[Sample], share: float) -> Sample:
+    """The sample nearest to a share of all events."""
+    wanted = samples[0].events + share * (samples[-1].events - samples[0].events)
+    return min(samples, key=lambda sample: abs(sample.events - wanted))
 
 
 def _rate(samples: list[Sample], begin: float, end: float) -> float:
     """Events a second between two shares of all events."""
-    first, last = samples[0][1], samples[-1][1]
-    (start, low, _), (stop, high, _) = (
-        min(samples, key=lambda sample: abs(sample[1] - first - share * (last - first))) for share in (begin, end)
-    )
-    return (high - low) / max(stop - start, _LOOK_SECONDS)
+    early, late = _at(samples, begin), _at(samples, end)
+    return (late.events - early.events) / max(late.when - early.when, _LOOK_SECONDS)
 
 
 def _watch(process: subprocess.Popen[bytes], database: str) -> tuple[list[Sample], float]:
@@ -105,21 +125,24 @@ def _watch(process: subprocess.Popen[bytes], database: str) -> tuple[list[Sample
         while time.monotonic() < limit:
             # wait4 is to have the last word, for it tells the usage
             ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
-            count = _events(connection)
-            if count and (not samples or count > samples[-1][1]):
-                samples.append((time.perf_counter(), count, _busy(process.pid)))
+            count, size = _stands(connection)
+            if count and (not samples or count > samples[-1].events):
+                samples.append(Sample(time.perf_counter(), count, _busy(process.pid), size))
             if ended:
                 return samples, time.perf_counter()
             time.sleep(_LOOK_SECONDS)
     raise RuntimeError(f"not at its end after {_LIMIT_SECONDS:.0f} s")
 
 
-def _events(connection: psycopg.Connection[Any]) -> int:
+def _stands(connection: psycopg.Connection[Any]) -> tuple[int, int]:
+    """Events in the view, and the bytes of its checkpoints."""
     try:
-        row = connection.execute("select coalesce(sum(events), 0)::int8 from milepost.partitions").fetchone()
+        row = connection.execute(
+            "select coalesce(sum(events), 0)::int8, pg_total_relation_size('milepost.checkpoints') from milepost.partitions"
+        ).fetchone()
     except psycopg.errors.UndefinedTable:
-        return 0
-    return int(row[0]) if row is not None else 0
+        return 0, 0
+    return (int(row[0]), int(row[1])) if row is not None else (0, 0)
 
 
 def _busy(pid: int) -> float:

@@ -132,7 +132,10 @@ create table milepost.checkpoints (
     toast_tuple_target = 8160,
     -- rows come and go at the same rate: clean up early, before the heap has grown
     autovacuum_vacuum_scale_factor = 0.05,
-    autovacuum_vacuum_cost_delay = 0
+    autovacuum_vacuum_cost_delay = 0,
+    -- giving the end of the file back takes a lock that cancels reads on a standby; the space is wanted again at once
+    vacuum_truncate = false,
+    toast.vacuum_truncate = false
 );
 
 comment on column milepost.checkpoints.state is
@@ -191,7 +194,12 @@ create table milepost.history (
     recorded_at       timestamptz not null default now(),
     id_hash           bigint      generated always as (milepost.id_hash(checkpoint_id, outcome = 'applied')) stored,
     primary key (tenant_id, session_id, seq)
-) with (autovacuum_freeze_min_age = 0);
+) with (
+    -- rows never change: a vacuum freezes what is new, every million rows, however many there are already
+    autovacuum_freeze_min_age = 0,
+    autovacuum_vacuum_insert_threshold = 1000000,
+    autovacuum_vacuum_insert_scale_factor = 0
+);
 
 comment on column milepost.history.event_time is 'When the runtime made the event, by its own clock.';
 comment on column milepost.history.log_time is 'When the log took the record, by the broker''s clock.';

@@ -32,7 +32,10 @@ create table milepost.checkpoints (
     toast_tuple_target = 8160,
     -- rows come and go at the same rate: clean up early, before the heap has grown
     autovacuum_vacuum_scale_factor = 0.05,
-    autovacuum_vacuum_cost_delay = 0
+    autovacuum_vacuum_cost_delay = 0,
+    -- giving the end of the file back takes a lock that cancels reads on a standby; the space is wanted again at once
+    vacuum_truncate = false,
+    toast.vacuum_truncate = false
 );
 
 comment on column milepost.checkpoints.state is
