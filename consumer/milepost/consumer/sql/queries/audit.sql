@@ -166,7 +166,7 @@ cross join lateral (
             > (milepost.id_hash(k.checkpoint_id, true), k.tenant_id, k.session_id, 0)
         and (e.id_hash, e.tenant_id, e.session_id, e.seq)
             < (milepost.id_hash(k.checkpoint_id, true), k.tenant_id, k.session_id, k.seq)
-        and e.checkpoint_id = k.checkpoint_id
+        and e.id_hash is not null and e.checkpoint_id = k.checkpoint_id
     order by e.id_hash desc, e.tenant_id desc, e.session_id desc, e.seq desc
     limit 1
 ) h
