@@ -34,8 +34,8 @@ laws: $(VENV)/.wheel ## the laws with many more examples: make laws EXAMPLES=200
 	MILEPOST_LAW_EXAMPLES=$(or $(EXAMPLES),5000) $(BIN)/python -m pytest --timeout 0 tests/properties tests/unit
 
 .PHONY: chaos
-chaos: $(VENV)/.wheel ## kill and cut at random, and check the view: make chaos ROUNDS=1000 SEED=7
-	$(BIN)/python -m tests.chaos --rounds $(or $(ROUNDS),20) $(if $(SEED),--seed $(SEED)) $(CHAOS)
+chaos: $(VENV)/.wheel ## kill and cut at random, and check the view: make chaos ROUNDS=1000 SEED=7 JOBS=4
+	$(BIN)/python -m tests.chaos --rounds $(or $(ROUNDS),20) $(if $(SEED),--seed $(SEED)) --jobs $(or $(JOBS),1) $(CHAOS)
 
 .PHONY: bench
 bench: $(VENV)/.wheel ## what it costs, measured: make bench BENCH=publish for one

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +18,15 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.chaos import planted
-from tests.chaos.run import Run, Summary, stop_on_signals
+from tests.chaos.jobs import Jobs
+from tests.chaos.run import Run, Summary
 from tests.chaos.schedule import Round
+from tests.chaos.signals import stop_on_signals
 from tests.chaos.zombie import zombie_rounds
 
 _LINE_SECONDS: Final = 10.0
+_STOPPED: Final = 130
+"""What a shell says of a command that Ctrl-C ended."""
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -29,6 +34,7 @@ console = Console(stderr=True, highlight=False, soft_wrap=True)
 @click.option("--rounds", default=20, show_default=True, type=click.IntRange(1), help="How many rounds.")
 @click.option("--seed", type=int, help="What everything is drawn from; a random one is chosen and printed.")
 @click.option("--first", default=1, show_default=True, type=click.IntRange(1), help="The number of the first round.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes, each with its servers.")
 @click.option("--most-failures", default=1, show_default=True, type=click.IntRange(1), help="Stop after so many.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Where to keep what is needed to look into a failure.")
 @click.option("--bug", default="", type=click.Choice(["", *planted.BUGS]), help="Plant one, to see it found.")
@@ -39,6 +45,7 @@ def chaos(
     rounds: int,
     seed: int | None,
     first: int,
+    jobs: int,
     most_failures: int,
     keep: Path | None,
     bug: str,
@@ -46,7 +53,7 @@ def chaos(
 ) -> None:
     """Kill, stop, cut and slow whatever takes part, and check after each round that view, replay and model agree.
 
-    Exit status 1 when they did not. The same seed gives the same schedule.
+    Exit status 1 when they did not, 130 when it was told to stop before its end. The same seed gives the same schedule.
     """
     if context.invoked_subcommand is not None:
         return
@@ -54,13 +61,22 @@ def chaos(
     seed = random.SystemRandom().randrange(2**32) if seed is None else seed
     folder = keep or Path(tempfile.mkdtemp(prefix="milepost-chaos-"))
     console.print(f"seed {seed}; what is kept lies in {folder}")
-    run = Run(seed, folder, _Lines(rounds), bug)
+    lines = _Lines(rounds)
+    run = Run(seed, folder, lines, bug) if jobs == 1 else Jobs(jobs, seed, folder, lines, bug)
+    status = 0
     try:
         run.run(first, rounds, most_failures=most_failures)
     except KeyboardInterrupt:
         console.print("stopped")
-    _show(run.summary, as_json)
-    sys.exit(1 if run.summary.failures else 0)
+        status = _STOPPED
+    finally:
+        summary = run.summary
+        summary.seconds = round(lines.seconds, 1)
+        if not summary.failures:
+            with suppress(OSError):  # there is something in it
+                folder.rmdir()
+        _show(summary, as_json)
+    sys.exit(1 if summary.failures else status)
 
 
 @chaos.command()
@@ -96,6 +112,11 @@ class _Lines:
         self._rounds = rounds
         self._started = self._last = time.monotonic()
 
+    @property
+    def seconds(self) -> float:
+        """Since it was made."""
+        return time.monotonic() - self._started
+
     def __call__(self, summary: Summary, one: Round) -> None:
         now = time.monotonic()
         if now - self._last >= _LINE_SECONDS:
@@ -121,7 +142,8 @@ def _show(summary: Summary, as_json: bool) -> None:
         f"fenced {summary.fenced} times, {len(summary.failures)} failures"
     )
     for failure in summary.failures:
-        console.print(f"kept in {failure}; again with: make chaos SEED={summary.seed}")
+        number = failure.rpartition("-")[2]
+        console.print(f"kept in {failure}; again with: make chaos SEED={summary.seed} CHAOS='--first {number}'")
 
 
 if __name__ == "__main__":

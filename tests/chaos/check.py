@@ -31,27 +31,15 @@ class Log:
 
     def __init__(self, servers: str, topic: str) -> None:
         self.servers = servers
-        self._admin: Final = kafka.admin(servers)
+        self._admin = kafka.admin(servers)
         self.identity: Final[LogIdentity] = identify(self._admin, servers, topic)
         self._records: Final[list[LogRecord]] = []
-        self._reader: Final = Consumer(
-            {
-                "bootstrap.servers": servers,
-                "group.id": "milepost-chaos",
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-                # the end of a partition is told by an answer without records, which the broker keeps back for so long
-                "fetch.wait.max.ms": 10,
-                "reconnect.backoff.max.ms": 500,
-                "log_level": 0,
-            }
-        )
         self._next: Final = dict.fromkeys(range(self.identity.partitions), 0)
 
-    def close(self) -> None:
-        """Close the reader."""
-        self._reader.close()
+    @property
+    def read(self) -> int:
+        """How many records have been read so far."""
+        return len(self._records)
 
     def ends(self) -> dict[int, int]:
         """Where each partition ends now. Raises TimeoutError when the broker does not say so for long."""
@@ -59,10 +47,10 @@ class Log:
 
         def asked() -> bool:
             try:
-                # a client remembers leaders of before a broker's restart until it is asked what the topic is
-                assert identify(self._admin, self.servers, self.identity.topic) == self.identity
                 found.update(ends(self._admin, self.servers, self.identity))
             except KafkaUnavailable:
+                # a client that was told once that there is no broker asks nobody any more
+                self._admin = kafka.admin(self.servers)
                 return False
             return True
 
@@ -72,15 +60,16 @@ class Log:
     def records(self) -> list[LogRecord]:
         """All records that a reader of committed ones may see, each partition's in order. Raises TimeoutError."""
         left = {partition: end for partition, end in self.ends().items() if self._next[partition] < end}
-        self._reader.assign([TopicPartition(self.identity.topic, each, self._next[each]) for each in left])
+        # a new one each time: faults that it has not lived through can't have confused it
+        with closing(_reader(self.servers)) as reader:
+            reader.assign([TopicPartition(self.identity.topic, each, self._next[each]) for each in left])
 
-        def read() -> bool:
-            for message in self._reader.consume(_AT_ONCE, 0.05):
-                self._take(message, left)
-            return not left
+            def read() -> bool:
+                for message in reader.consume(_AT_ONCE, 0.05):
+                    self._take(message, left)
+                return not left
 
-        wait_until(read, "the end of the log")
-        self._reader.unassign()
+            wait_until(read, "the end of the log")
         return self._records
 
     def _take(self, message: Message, left: dict[int, int]) -> None:
@@ -96,14 +85,33 @@ class Log:
             del left[partition]
 
 
+def _reader(servers: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "milepost-chaos",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            # the end of a partition is told by an answer without records, which the broker keeps back for so long
+            "fetch.wait.max.ms": 10,
+            "reconnect.backoff.max.ms": 500,
+            "log_level": 0,
+        }
+    )
+
+
 def _record(message: Message, partitions: int) -> LogRecord:
     place: Any = (message.partition(), message.offset(), message.timestamp()[1] * 1_000)
     contents: Any = (message.key(), message.value(), message.headers())
     return from_parts(*(*place, *contents, partitions))
 
 
-def wait_for_view(log: Log, database: str, limit: float, meanwhile: Callable[[], None]) -> None:
-    """Wait until the view has the log as it is now and is measured by today's policies. Raises TimeoutError."""
+def wait_for_view(log: Log, database: str, limit: float, meanwhile: Callable[[], None]) -> dict[int, int]:
+    """Wait until the view has the log as it is now, gives its ends, and is measured by today's policies.
+
+    Raises TimeoutError.
+    """
     until = log.ends()
 
     def there() -> bool:
@@ -118,6 +126,7 @@ def wait_for_view(log: Log, database: str, limit: float, meanwhile: Callable[[],
             raise TimeoutError(
                 f"waited {limit:g} s for the view: it stands at {dict(stands)}, the log at {until}"
             ) from None
+    return until
 
 
 def differences(log: Log, database: str, fresh: str, records: Iterable[LogRecord] | None = None) -> list[str]:

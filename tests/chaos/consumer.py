@@ -5,7 +5,9 @@ Worker processes of `--processes` import this module too, so what it changes hol
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import signal
 from typing import Any, Final, cast
 
 from milepost.consumer import fetcher, kafka, log, reader, watch
@@ -24,7 +26,8 @@ _WATCH_SECONDS: Final = 1.0
 
 
 def hurry() -> None:
-    """Shorten what is only waited for."""
+    """Shorten what is only waited for; and tell where each thread is when asked by a signal."""
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     cast(dict[str, Any], reader.SETTINGS).update(_HURRY | _SOON)
     cast(dict[str, Any], fetcher.SETTINGS).update(_SOON)
     for module in (kafka, log):

@@ -7,8 +7,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+import psutil
 
 from milepost.consumer.cli import main
 from tests.chaos import consumer, planted
@@ -23,13 +26,20 @@ class Forked:
     stdin: None = None
 
     def __init__(self, arguments: Sequence[str], variables: Mapping[str, str], log: Path) -> None:
-        self._process: Final = _CONTEXT.Process(target=_run, args=(arguments, variables, str(log)))
+        self._process: Final = _CONTEXT.Process(target=_run, args=(arguments, variables, str(log)), daemon=True)
         self._process.start()
         assert self._process.pid is not None
         self.pid: Final = self._process.pid
+        self._seen: psutil.Process | None = None
+        with suppress(psutil.Error):  # it has ended already
+            self._seen = psutil.Process(self.pid)
 
     def poll(self) -> int | None:
         """Its exit status, None while it runs."""
+        # the status comes from the process that forked it, which says that it ended when it is killed itself
+        with suppress(psutil.Error):
+            if self._seen is not None and self._seen.status() != psutil.STATUS_ZOMBIE and self._seen.is_running():
+                return None
         return self._process.exitcode
 
     def wait(self, limit: float) -> int:

@@ -4,31 +4,48 @@ from __future__ import annotations
 
 import base64
 import shutil
+import signal
+import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from milepost.consumer.records import LogRecord
+from tests.chaos.process import ERRORS
 from tests.chaos.schedule import Round
+from tests.chaos.servers import SERVERS
 from tests.chaos.world import World
 from tests.fixtures.dump import Dump, dump
 
+_SAYING_SECONDS: Final = 1.0
+
 
 def keep(folder: Path, seed: int, rounds: Sequence[Round], world: World, found: Sequence[str]) -> Path:
-    """Write everything to a folder of the last round's number, and give it."""
+    """Write everything to a folder of the last round's number, and give it; why something is not there is in `missing.txt`."""
     target = folder / f"seed-{seed}-round-{rounds[-1].number}"
     target.mkdir(parents=True, exist_ok=True)
     encode = msgspec.json.Encoder().encode
     (target / "schedule.json").write_bytes(msgspec.json.format(encode({"seed": seed, "rounds": rounds})))
     (target / "differences.txt").write_text("".join(f"{each}\n" for each in found))
-    shutil.copytree(world.folder, target / "processes", dirs_exist_ok=True)
-    for name, database in (("view", world.database), ("replay", world.replayed)):
-        if database:
-            (target / f"{name}.jsonl").write_bytes(_lines(dump(database)))
-    with (target / "log.jsonl").open("wb") as lines:
-        for record in world.log.records():
-            lines.write(encode(_readable(record)) + b"\n")
+    try:
+        for consumer in world.consumers:
+            # it says where each of its threads is
+            consumer.child.signal(signal.SIGUSR1)
+        time.sleep(_SAYING_SECONDS)
+        shutil.copytree(world.folder, target / "processes", dirs_exist_ok=True)
+        for server in SERVERS:
+            world.servers.start(server)
+        for name, database in (("view", world.database), ("replay", world.replayed)):
+            if database:
+                (target / f"{name}.jsonl").write_bytes(_lines(dump(database)))
+        with (target / "log.jsonl").open("wb") as lines:
+            for record in world.log.records():
+                lines.write(encode(_readable(record)) + b"\n")
+    except ERRORS as error:
+        (target / "missing.txt").write_text("".join(traceback.format_exception(error)))
     return target
 
 

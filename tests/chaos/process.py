@@ -13,11 +13,21 @@ from pathlib import Path
 from typing import Final
 
 import psutil
+import psycopg
+from confluent_kafka import KafkaException
 
+from milepost.embedded import EmbeddedError
+from milepost.schemas import MilepostError
 from tests.chaos.forked import Forked
+from tests.chaos.signals import unbroken
 
 ROOT: Final = Path(__file__).parents[2]
 LIMIT_SECONDS: Final = 60.0
+ERRORS: Final = (
+    *(AssertionError, OSError, subprocess.SubprocessError, psutil.Error),
+    *(MilepostError, EmbeddedError, KafkaException, psycopg.Error),
+)
+"""What may be raised in the course of a round, TimeoutError being an OSError."""
 
 
 def wait_until(condition: Callable[[], bool], what: str, limit: float = LIMIT_SECONDS) -> None:
@@ -43,7 +53,9 @@ class Child:
         """Start it when it does not run."""
         if not self.is_alive:
             self._began = self._size()
-            self._process = self._started()
+            # one that was started and is not known yet would be left behind
+            with unbroken():
+                self._process = self._started()
 
     def _started(self) -> subprocess.Popen[bytes] | Forked:
         with self._log.open("ab") as lines:

@@ -24,6 +24,7 @@ MARK: Final = "mark"
 """A line that begins so is answered with its second word, once everything before it is done and all bad records are there."""
 _PAUSE_SECONDS: Final = 0.002
 _CLOSE_SECONDS: Final = 2.0
+_BAD_SECONDS: Final = 15.0
 
 
 class Publishing:
@@ -58,8 +59,11 @@ class Publishing:
 
     def wait_bad_records(self) -> None:
         """Wait until the log has the bad records, or never will: one that came later would be news to who has read the log."""
-        while self._raw.flush(1):
-            pass
+        if self._raw.flush(_BAD_SECONDS):
+            # a client that was told once that there is no broker asks nobody any more
+            self._raw.purge()
+            self._raw.flush(1)
+            self._raw = Producer(self._settings())
 
     def close(self) -> None:
         """End as a runtime ends; what is not delivered stays in the spool."""
@@ -83,7 +87,12 @@ class Publishing:
         producer.abort_transaction(2)
 
     def _settings(self) -> dict[str, Any]:
-        return {"bootstrap.servers": self._servers, "partitioner": "murmur2_random", "log_level": 0}
+        return {
+            "bootstrap.servers": self._servers,
+            "partitioner": "murmur2_random",
+            "reconnect.backoff.max.ms": 500,
+            "log_level": 0,
+        }
 
 
 def main() -> None:

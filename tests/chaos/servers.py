@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import uuid
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 from unittest.mock import patch
@@ -20,6 +21,7 @@ from milepost.consumer.database import connect
 from milepost.embedded import EmbeddedError, Stack
 from milepost.embedded import kafka as embedded_kafka
 from milepost.embedded.settings import KAFKA_SETTINGS, ServerName
+from tests.chaos.signals import unbroken
 
 SERVERS: Final[tuple[ServerName, ServerName]] = ("kafka", "postgres")
 _SETTINGS: Final = {
@@ -39,35 +41,45 @@ class Servers:
         self._template: Final = f"template_{uuid.uuid4().hex[:12]}"
         self.kafka = self.postgres = ""
 
+    @classmethod
+    @contextmanager
+    def of_a_run(cls, folder: Path) -> Iterator[Self]:
+        """Servers in a folder that is theirs, and gone with them."""
+        try:
+            with cls(folder / "servers") as servers:
+                yield servers
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
     def __enter__(self) -> Self:
+        try:
+            self._begin()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _begin(self) -> None:
         with patch.object(embedded_kafka, "KAFKA_SETTINGS", _SETTINGS):
             self.stack.up()
         environment = self.stack.environment()
         self.kafka, self.postgres = environment["MILEPOST_KAFKA"], environment["MILEPOST_DATABASE"]
-        self.producer = Producer(
-            {
-                "bootstrap.servers": self.kafka,
-                "enable.idempotence": True,
-                "partitioner": "murmur2_random",
-                "reconnect.backoff.max.ms": 500,
-                "log_level": 0,
-            }
-        )
+        self.producer = self._new_producer()
         self._create(self._template, "template0")
         with closing(connect(self._place(self._template))) as connection:
             migrate.apply(connection)
-        return self
 
     def __exit__(self, *error: object) -> None:
-        for server in SERVERS:
-            with suppress(EmbeddedError, psutil.Error, OSError, ValueError):
-                self.signal(server, signal.SIGCONT)
-        self.stack.destroy()
+        with unbroken():
+            for server in SERVERS:
+                with suppress(EmbeddedError, psutil.Error, OSError, ValueError):
+                    self.signal(server, signal.SIGCONT)
+            self.stack.destroy()
 
-    def database(self) -> str:
-        """A conninfo of a new database with the schema."""
+    def database(self, *, lasting: bool = True) -> str:
+        """A conninfo of a new database with the schema; `lasting` when it has to be as it was after a crash."""
         name = f"view_{uuid.uuid4().hex[:12]}"
-        self._create(name, self._template)
+        self._create(name, self._template, lasting=lasting)
         return self._place(name)
 
     def drop(self, database: str) -> None:
@@ -89,6 +101,9 @@ class Servers:
         """Bring a server back, on the port it had, and return when it answers."""
         with patch.object(embedded_kafka, "KAFKA_SETTINGS", _SETTINGS):
             self.stack.start(server)
+        if server == "kafka":
+            # a client that was told once that there is no broker asks nobody any more
+            self.producer = self._new_producer()
 
     def stop(self, server: ServerName) -> None:
         """Stop a server as its operator does."""
@@ -99,13 +114,25 @@ class Servers:
         first = psutil.Process(int(path.read_text().split()[0]))
         return [first, *first.children(recursive=True)]
 
-    def _create(self, name: str, template: str) -> None:
+    def _create(self, name: str, template: str, *, lasting: bool = True) -> None:
         with psycopg.connect(self.postgres, autocommit=True) as connection:
             connection.execute(
                 sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template))
             )
-            # a clone's sequences would go back in a crash: their template has logged the numbers they give out next
-            connection.execute("checkpoint")
+            if lasting:
+                # a clone's sequences would go back in a crash: their template has logged the numbers they give out next
+                connection.execute("checkpoint")
+
+    def _new_producer(self) -> Producer:
+        return Producer(
+            {
+                "bootstrap.servers": self.kafka,
+                "enable.idempotence": True,
+                "partitioner": "murmur2_random",
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 0,
+            }
+        )
 
     def _place(self, name: str) -> str:
         return conninfo.make_conninfo(self.postgres, dbname=name)

@@ -23,13 +23,14 @@ from milepost.consumer.records import LogRecord
 from milepost.consumer.retry import DONE, Retry
 from milepost.consumer.watch import bind
 from milepost.producer.spool.survey import survey
-from milepost.schemas import Event, Position, encode
+from milepost.schemas import Event, KafkaUnavailable, Position, encode
 from milepost.schemas.partitioning import partition_of
 from tests.chaos import planted
 from tests.chaos.check import Log, differences, wait_for_view
 from tests.chaos.process import Child, Quick, wait_until
 from tests.chaos.publisher import MARK
 from tests.chaos.servers import Servers
+from tests.chaos.signals import unbroken
 from tests.chaos.traffic import REFUSED, RawRecord, checkpoint
 from tests.fixtures.proxy import KafkaProxy, PostgresProxy
 
@@ -60,6 +61,7 @@ create trigger refuse before insert on milepost.history
 """
 
 
+_CHECKS: Final = 5
 _AWAY: Final = ("could not do it now", "did not answer within", "waited for")
 """What a consumer says that ends, or does not begin, because a server is away."""
 
@@ -122,9 +124,8 @@ class World:
         self.folder: Final = folder / self.topic
         self.folder.mkdir(parents=True)
         self.database: Final = servers.database()
+        self.log: Final = self._made_log()
         self._admin = kafka.admin(servers.kafka)
-        create_topic(self._admin, servers.kafka, self.topic, PARTITIONS, 1)
-        self.log: Final = Log(servers.kafka, self.topic)
         with closing(connect(self.database)) as connection:
             bind(connection, self.log.identity)
             set_default(connection, newest)
@@ -141,28 +142,56 @@ class World:
         self.publishers: Final = [self._publisher(number) for number in range(publishers)]
 
     def __enter__(self) -> Self:
-        for consumer in self.consumers:
-            consumer.child.start()
-        for child, _ in self.publishers:
-            child.start()
+        try:
+            for consumer in self.consumers:
+                consumer.child.start()
+            for child, _ in self.publishers:
+                child.start()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *error: object) -> None:
+        with unbroken():
+            self._end()
+
+    def _end(self) -> None:
         for child, proxy in self.publishers:
             child.end()
             proxy.close()
         for consumer in self.consumers:
             consumer.end()
-        self.log.close()
-        with suppress(psycopg.Error, KafkaException):
+        with suppress(psycopg.Error, KafkaException, TimeoutError):
             for database in filter(None, (self.database, self.replayed)):
                 self.servers.drop(database)
             self._admin.delete_topics([self.topic])[self.topic].result(5)
 
+    def _made_log(self) -> Log:
+        """A topic of our own; on a busy machine the first answer may come too late. Raises TimeoutError."""
+        made: list[Log] = []
+
+        def there() -> bool:
+            try:
+                create_topic(kafka.admin(self.servers.kafka), self.servers.kafka, self.topic, PARTITIONS, 1)
+                made.append(Log(self.servers.kafka, self.topic))
+            except KafkaUnavailable:
+                return False
+            return True
+
+        wait_until(there, f"the topic {self.topic}")
+        return made[0]
+
     def wait_ready(self) -> None:
         """Wait until every consumer has its share. Raises TimeoutError."""
-        self.supervise()
-        wait_until(lambda: self.members() == sum(each.processes for each in self.consumers), "all members of the group")
+        wanted = sum(each.processes for each in self.consumers)
+
+        def joined() -> bool:
+            # on a busy machine a server may answer too late for one that starts
+            self.supervise()
+            return self.members() == wanted
+
+        wait_until(joined, "all members of the group")
         wait_until(lambda: all("assigned partitions" in each.child.said() for each in self.consumers), "their shares")
 
     def members(self) -> int:
@@ -217,10 +246,24 @@ class World:
         with psycopg.connect(self.database) as connection:
             connection.execute("insert into milepost_chaos.refused values (true)")
 
-    def settle(self, limit: float = 60.0) -> None:
-        """Wait until the view has the whole log, all that was refused included. Raises TimeoutError."""
-        wait_for_view(self.log, self.database, limit, self.supervise)
+    def settle(self, limit: float = 60.0) -> dict[int, int]:
+        """Wait until the view has the whole log, all that was refused included; where it ends. Raises TimeoutError."""
+        ends = wait_for_view(self.log, self.database, limit, self.supervise)
         self.retry_quarantine()
+        return ends
+
+    def check(self, limit: float = 60.0) -> list[str]:
+        """Settle and check; once more where the log has grown meanwhile, since what one has read is news to another.
+
+        What a publisher had sent when it was killed may come at any time. Raises TimeoutError.
+        """
+        for _ in range(_CHECKS):
+            ends = self.settle(limit)
+            records = self.log.records()
+            found = [*self.lost(records), *self.differences(records)]
+            if self.log.ends() == ends:
+                return found
+        return [*found, f"the log grew during each of {_CHECKS} checks"]
 
     def supervise(self) -> None:
         """Start again who has ended, as whatever watches over services would."""
@@ -256,7 +299,7 @@ class World:
         """What the checker finds; the replay stays until the next one, for whoever wants to see it."""
         if self.replayed:
             self.servers.drop(self.replayed)
-        self.replayed = self.servers.database()
+        self.replayed = self.servers.database(lasting=False)
         return differences(self.log, self.database, self.replayed, records)
 
 

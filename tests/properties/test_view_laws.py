@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from datetime import timedelta
 from itertools import pairwise
 
@@ -17,7 +16,7 @@ from milepost.consumer.records import LogRecord
 from milepost.consumer.replay.rebuild import Rebuilder
 from milepost.consumer.replay.restore import missing, row_of
 from milepost.consumer.replay.shelf import Shelf
-from milepost.consumer.retention import Live, Policy
+from milepost.consumer.retention import Live, Policy, Window
 from milepost.schemas import DEFAULT_TOPIC, CheckpointCreated, Event
 from tests.fixtures.dump import Dump, dump, empty
 from tests.fixtures.strategies import cuts, events
@@ -193,14 +192,15 @@ def test_retention_never_takes_the_newest_nor_a_pinned_one_and_keeps_its_limits(
     seqs: list[tuple[int, bool]], newest: int, max_bytes: int | None, max_age: int | None
 ) -> None:
     policy = Policy(newest, max_age, max_bytes)
-    window: deque[Live] = deque()
+    window = Window()
     removed: list[Live] = []
     everything = [Live(number, size, number * 3, pinned) for number, (size, pinned) in enumerate(seqs, 1)]
     for live in everything:
         window.append(live)
         removed += policy.prune(window)
-        assert window[-1] == live
+        assert window.lives[-1] == live
         assert len(window) <= newest
+        assert window.size == sum(kept.size for kept in window)
         assert max_bytes is None or len(window) == 1 or sum(kept.size for kept in window) <= max_bytes
         assert max_age is None or all(kept.log_time >= live.log_time - max_age for kept in window)
     assert not any(live.pinned for live in removed)

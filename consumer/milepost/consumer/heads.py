@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from typing import Final
 
@@ -15,7 +15,8 @@ SessionKey = tuple[str, str]
 """Tenant and session."""
 
 CACHED_SESSIONS: Final = 20_000
-"""With 50 checkpoints in each window, about 150 MB at most."""
+CACHED_CHECKPOINTS: Final = 1_000_000
+"""In all windows: 156 bytes each, so 156 MB. With 50 in each window both limits are one."""
 
 
 class Head(msgspec.Struct):
@@ -37,15 +38,25 @@ class Head(msgspec.Struct):
     max_checkpoint_id: str = ""
     chain: bytes = START
     pruned_seq: int = 0
-    window: Window = msgspec.field(default_factory=deque)
+    window: Window = msgspec.field(default_factory=Window)
 
 
 class HeadCache:
-    """The heads that were used last. What a failed transaction touched must be forgotten."""
+    """The heads that were used last, by their number and by the sum of their windows. What a failed transaction touched
+    must be forgotten.
+    """
 
-    def __init__(self, limit: int = CACHED_SESSIONS) -> None:
+    def __init__(self, limit: int = CACHED_SESSIONS, checkpoints: int = CACHED_CHECKPOINTS) -> None:
         self._limit = limit
+        self._checkpoints_limit = checkpoints
         self._heads: OrderedDict[SessionKey, Head] = OrderedDict()
+        self._counted: dict[SessionKey, int] = {}
+        """How long each window was when it was kept; a batch changes it before that is known here."""
+        self.checkpoints = 0
+        """The sum of those."""
+
+    def __len__(self) -> int:
+        return len(self._heads)
 
     def get(self, key: SessionKey) -> Head | None:
         """The head, or None when it has to be read."""
@@ -55,16 +66,23 @@ class HeadCache:
         return head
 
     def keep(self, heads: Iterable[Head]) -> None:
-        """Remember heads as a committed transaction left them."""
+        """Remember heads as a committed transaction left them. The last one stays, however long: the batch had it anyway."""
+        counted = self._counted
         for head in heads:
-            self._heads[head.tenant_id, head.session_id] = head
-        while len(self._heads) > self._limit:
-            self._heads.popitem(last=False)
+            key = (head.tenant_id, head.session_id)
+            length = len(head.window.lives)
+            self.checkpoints += length - counted.get(key, 0)
+            self._heads[key] = head
+            counted[key] = length
+        while len(self._heads) > 1 and (len(self._heads) > self._limit or self.checkpoints > self._checkpoints_limit):
+            key, _ = self._heads.popitem(last=False)
+            self.checkpoints -= counted.pop(key)
 
     def forget(self, keys: Iterable[SessionKey]) -> None:
         """Forget heads that a transaction changed without committing."""
         for key in keys:
-            self._heads.pop(key, None)
+            if self._heads.pop(key, None) is not None:
+                self.checkpoints -= self._counted.pop(key)
 
     def forget_partitions(self, partitions: Collection[int]) -> None:
         """Forget the sessions of partitions that are not ours any more."""
@@ -73,3 +91,5 @@ class HeadCache:
     def clear(self) -> None:
         """Forget everything."""
         self._heads.clear()
+        self._counted.clear()
+        self.checkpoints = 0

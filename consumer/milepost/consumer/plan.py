@@ -5,6 +5,7 @@ Events that a batch both brings and removes again, by retention or deletion, are
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -102,6 +103,7 @@ class Plan:
         """Checkpoints that the batch brought, those it does not write counted too."""
         self.pruned = 0
         self._first_seq: dict[SessionKey, int] = {}
+        """Of each session's events in the batch, the first since the latest deletion."""
 
     def add(self, record: LogRecord) -> None:
         """Take the next record."""
@@ -167,9 +169,9 @@ class Plan:
         head.window.append(Live(row.seq, event.size, row.record.log_time, event.pinned))
         self.prune(head, key)
 
-    def prune(self, head: Head, key: SessionKey) -> None:
-        """Remove what the session's policy does not keep."""
-        for live in self._policies.of(*key).prune(head.window):
+    def prune(self, head: Head, key: SessionKey, limit: int = sys.maxsize) -> None:
+        """Remove what the session's policy does not keep, the oldest of it when there is more than `limit`."""
+        for live in self._policies.of(*key).prune(head.window, limit):
             self.pruned += 1
             head.pruned_seq = live.seq
             head.live_checkpoints -= 1
@@ -188,7 +190,11 @@ class Plan:
         if head.live_checkpoints:
             for seq in range(self._first_seq[key], row.seq):
                 self.inserts.pop((key, seq), None)
-            self.removals[key] = Removal(0, row.seq, all_of_them=True)
+            low = _below(head)
+            if (removal := self.removals.get(key)) is not None:
+                low = min(low, removal.low)
+            self.removals[key] = Removal(low, row.seq, all_of_them=True)
+        self._first_seq[key] = row.seq + 1
         head.window.clear()
         head.newest_seq = head.newest_checkpoint_id = None
         head.live_checkpoints = head.live_bytes = head.pruned_seq = 0
@@ -209,6 +215,16 @@ class Plan:
             move.events += 1
             move.highest_seq = found.seq
             move.last_seen = record.log_time
+
+
+def _below(head: Head) -> int:
+    """A seq below all live ones, and as close to them as is known: what was removed before may still lie in the table, dead,
+    and would be walked over.
+    """
+    if len(head.window) == head.live_checkpoints:
+        return next(iter(head.window)).seq - 1
+    # pinned ones have left the window
+    return head.deleted_seq or 0
 
 
 def moves_of(records: Sequence[LogRecord], positions: Mapping[int, Stand]) -> dict[int, PartitionMove]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -22,8 +23,37 @@ class Live(msgspec.Struct, frozen=True, gc=False):
     pinned: bool
 
 
-Window = deque[Live]
-"""The newest live checkpoints of a session, oldest first. Pinned ones leave it like others, but are not removed."""
+class Window:
+    """The newest live checkpoints of a session, oldest first. Pinned ones leave it like others, but are not removed."""
+
+    __slots__ = ("lives", "size")
+
+    def __init__(self) -> None:
+        self.lives: deque[Live] = deque()
+        """To be changed by the methods alone."""
+        self.size = 0
+        """Bytes of all its states, kept beside them: a policy asks for it with each event."""
+
+    def __len__(self) -> int:
+        return len(self.lives)
+
+    def __iter__(self) -> Iterator[Live]:
+        return iter(self.lives)
+
+    def append(self, live: Live) -> None:
+        """Add a newer one."""
+        self.lives.append(live)
+        self.size += live.size
+
+    def extend(self, lives: Iterable[Live]) -> None:
+        """Add newer ones, oldest first."""
+        for live in lives:
+            self.append(live)
+
+    def clear(self) -> None:
+        """A deletion: nothing before it is live."""
+        self.lives.clear()
+        self.size = 0
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -36,15 +66,16 @@ class Policy(msgspec.Struct, frozen=True):
     max_bytes: int | None = None
     """What the states of the window may add up to."""
 
-    def prune(self, window: Window) -> list[Live]:
-        """Take what does not stay out of the window and return what is to be removed, oldest first."""
-        if len(window) <= self.newest and self.max_age is None and self.max_bytes is None:
+    def prune(self, window: Window, limit: int = sys.maxsize) -> list[Live]:
+        """Take what does not stay out of the window and return what is to be removed, oldest first, at most `limit`."""
+        lives = window.lives
+        if len(lives) <= self.newest and self.max_age is None and self.max_bytes is None:
             return []
-        total = sum(live.size for live in window) if self.max_bytes is not None else 0
-        removed = []
-        while len(window) > 1 and self._is_over(window, total):
-            oldest = window.popleft()
-            total -= oldest.size
+        removed: list[Live] = []
+        newest = self.newest
+        while len(lives) > 1 and (len(lives) > newest or self._is_over(window)) and len(removed) < limit:
+            oldest = lives.popleft()
+            window.size -= oldest.size
             if not oldest.pinned:
                 removed.append(oldest)
         return removed
@@ -53,12 +84,14 @@ class Policy(msgspec.Struct, frozen=True):
         """Whether a session with so many live checkpoints may have some to remove."""
         return live_checkpoints > self.newest or self.max_age is not None or self.max_bytes is not None
 
-    def _is_over(self, window: Window, total: int) -> bool:
-        if len(window) > self.newest:
+    def _is_over(self, window: Window) -> bool:
+        """Whether the window is over another limit than that of the number."""
+        if self.max_bytes is not None and window.size > self.max_bytes:
             return True
-        if self.max_age is not None and window[0].log_time < window[-1].log_time - self.max_age:
-            return True
-        return self.max_bytes is not None and total > self.max_bytes
+        if self.max_age is None:
+            return False
+        lives = window.lives
+        return lives[0].log_time < lives[-1].log_time - self.max_age
 
 
 class Policies:

@@ -21,12 +21,22 @@ from unnest(%b::text[], %b::text[]) as k (tenant_id, session_id)
 join milepost.sessions s on s.tenant_id = k.tenant_id and s.session_id = k.session_id
 
 -- name: windows
--- what is live up to the bound is pinned and has left the window; what else was there may lie dead, and would be walked over
+-- what is live up to `low` is pinned and has left the window; what else was there may lie dead, and would be walked over;
+-- each offset keeps a part as it is, so that no statistics lead to a plan that begins with the checkpoints
 select c.tenant_id, c.session_id, c.seq, c.size, milepost.microseconds(c.log_time), c.pinned
 from unnest(%b::text[], %b::text[]) as k (tenant_id, session_id)
-join milepost.sessions s on s.tenant_id = k.tenant_id and s.session_id = k.session_id
-join milepost.checkpoints c on c.tenant_id = k.tenant_id and c.session_id = k.session_id
-    and c.seq > greatest(s.pruned_seq, s.deleted_seq)
+cross join lateral (
+    select greatest(s.pruned_seq, s.deleted_seq) as low
+    from milepost.sessions s
+    where s.tenant_id = k.tenant_id and s.session_id = k.session_id
+    offset 0
+) s
+cross join lateral (
+    select *
+    from milepost.checkpoints e
+    where e.tenant_id = k.tenant_id and e.session_id = k.session_id and e.seq > s.low
+    offset 0
+) c
 order by c.tenant_id, c.session_id, c.seq
 
 -- name: signed_windows
