@@ -92,7 +92,8 @@ def test_a_server_that_is_read_only_after_a_failover(
         )
         operator.execute(sql.SQL("alter database {} reset default_transaction_read_only").format(name))
         worker.wait_for_events(1)
-    assert len(lines.of("server_away")) == len(lines.of("server_back")) == 1
+    # once more, when it had been back for a moment before it first wrote
+    assert len(lines.of("server_away")) == len(lines.of("server_back")) >= 1
 
 
 def end_sessions(operator: psycopg.Connection) -> None:

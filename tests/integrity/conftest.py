@@ -29,17 +29,22 @@ class Ground:
         """Undo all edits."""
         with psycopg.connect(self.database) as connection:
             for table in TABLES:
-                columns = sql.SQL(", ").join(
-                    sql.Identifier(name)
-                    for (name,) in connection.execute(
-                        "select column_name from information_schema.columns "
-                        "where table_schema = 'milepost' and table_name = %s and is_generated = 'NEVER'",
-                        [table],
-                    )
-                )
-                here, kept = sql.Identifier("milepost", table), sql.Identifier("now", table)
-                connection.execute(sql.SQL("delete from {}").format(here))
-                connection.execute(sql.SQL("insert into {0} ({2}) select {2} from {1}").format(here, kept, columns))
+                put_back(connection, table)
+
+
+def put_back(connection: psycopg.Connection, table: str) -> None:
+    """Make a table what its copy in the schema `now` is, but for what Postgres makes of the other columns."""
+    columns = sql.SQL(", ").join(
+        sql.Identifier(name)
+        for (name,) in connection.execute(
+            "select column_name from information_schema.columns "
+            "where table_schema = 'milepost' and table_name = %s and is_generated = 'NEVER'",
+            [table],
+        )
+    )
+    here, kept = sql.Identifier("milepost", table), sql.Identifier("now", table)
+    connection.execute(sql.SQL("delete from {}").format(here))
+    connection.execute(sql.SQL("insert into {0} ({2}) select {2} from {1}").format(here, kept, columns))
 
 
 def keep(database: str, schema: str) -> None:

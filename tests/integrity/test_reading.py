@@ -19,7 +19,7 @@ from milepost.consumer.reading import Read
 from milepost.consumer.store import CheckpointStore
 from milepost.schemas import InvalidSetting, Tampered
 from tests.fixtures.view import FakeLog
-from tests.integrity.conftest import Ground
+from tests.integrity.conftest import Ground, put_back
 from tests.integrity.ground import KEY, RUN, SignedView, checkpoint, execute
 from tests.store.test_plans import nodes, plan
 
@@ -125,8 +125,7 @@ def test_history_is_proved_by_the_head_s_chain(ground: Ground) -> None:
         finally:
             with psycopg.connect(ground.database) as connection:
                 connection.execute("set session_replication_role = replica")
-                connection.execute("delete from milepost.history")
-                connection.execute("insert into milepost.history table now.history")
+                put_back(connection, "history")
                 connection.execute("drop table now.history")
     assert ground.store.check_history("acme", "trip") == 8
 

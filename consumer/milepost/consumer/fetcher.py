@@ -14,6 +14,7 @@ import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from milepost.consumer import kafka
+from milepost.consumer.contact import Contact
 from milepost.consumer.log_errors import MOST_UNFOLDED, position_error
 from milepost.consumer.records import RawRecord, taken
 from milepost.consumer.unfolding import Unfolding
@@ -114,7 +115,10 @@ class Fetcher:
             self._take(message, fetched)
         # until it is known, things stay as they are
         if self._unfolding.is_mild is not None and self._large != (self._unfolding.is_mild and not self._has_heavy):
-            self._reopen()
+            self._large = not self._large
+            self._reopen(f"in {'large' if self._large else 'small'} bites")
+        elif self._contact.is_lost and self.next:
+            self._reopen("by a new client, since the last one knows no broker any more")
         return fetched
 
     def close(self) -> None:
@@ -143,6 +147,7 @@ class Fetcher:
 
     def _open(self) -> Consumer:
         self._unfolding = Unfolding()
+        self._contact = Contact()
         options: dict[str, Any] = {
             **kafka.settings(self._servers, self._client),
             **SETTINGS,
@@ -150,15 +155,18 @@ class Fetcher:
             # a name is required; as a member of no group it is never used
             "group.id": self._client,
             "error_cb": self._on_error,
-            "stats_cb": self._unfolding.see,
+            "stats_cb": self._see,
         }
         return Consumer(options)
 
-    def _reopen(self) -> None:
+    def _see(self, statistics: str) -> None:
+        self._unfolding.see(statistics)
+        self._contact.see(statistics)
+
+    def _reopen(self, how: str) -> None:
         """What waits in librdkafka is thrown away and comes again."""
         self._closing()
-        self._large = not self._large
-        logger.debug("reading %s in %s bites", self._topic, "large" if self._large else "small")
+        logger.debug("reading %s %s", self._topic, how)
         self._consumer = self._open()
         self._assign()
 

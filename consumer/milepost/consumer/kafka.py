@@ -33,7 +33,14 @@ def settings(bootstrap_servers: str, client: str) -> dict[str, str | int | float
             if "@" in bootstrap_servers:  # there may be a password before it, with commas in it, too
                 raise InvalidSetting("kafka: expected HOST:PORT, found a text with an @")
             raise InvalidSetting(f"kafka: expected HOST:PORT, found {server.strip()!r}")
-    return {"bootstrap.servers": bootstrap_servers, "client.id": client, "socket.timeout.ms": 10_000, "log_level": 0}
+    return {
+        "bootstrap.servers": bootstrap_servers,
+        "client.id": client,
+        "socket.timeout.ms": 10_000,
+        # KIP-1102: who knows no broker any more begins anew with the first ones; after five minutes by default
+        "metadata.recovery.rebootstrap.trigger.ms": 10_000,
+        "log_level": 0,
+    }
 
 
 def admin(bootstrap_servers: str, on_error: Callable[[KafkaError], None] | None = None) -> AdminClient:

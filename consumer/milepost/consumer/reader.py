@@ -121,10 +121,17 @@ class LogReader:
     def close(self) -> None:
         """Leave the group. A broker that does not answer holds nobody up for long: it will find out by itself."""
         self._leaving = True
-        leaving = threading.Thread(target=self._member.close, name="milepost-leave", daemon=True)
+        leaving = threading.Thread(target=self._leave, name="milepost-leave", daemon=True)
         leaving.start()
         self._fetcher.close()
         leaving.join(_LEAVE_SECONDS)
+
+    def _leave(self) -> None:
+        try:
+            self._member.close()
+        except Exception:
+            # a client that is only just beginning may fail in its callbacks; the group finds out that we are gone
+            logger.debug("the group was not left in order", exc_info=True)
 
     def _serve(self, seconds: float) -> None:
         """Let librdkafka call us on rebalances. The member reads nothing: a message is an error of the group, or of the topic."""

@@ -76,6 +76,9 @@ class KafkaServer(Server):
             metadata = self._client[1].list_topics(timeout=limit)
         except KafkaException as error:
             raise NotReady(str(error.args[0].str())) from error
+        if not metadata.brokers:
+            # who was told once that there are none may ask nobody any more
+            self._client = None
         if metadata.cluster_id != self._cluster_id():
             raise NotReady(
                 f"another cluster, {metadata.cluster_id}, answers on port {port}; ours is {self._cluster_id()}"

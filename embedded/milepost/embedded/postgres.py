@@ -114,7 +114,9 @@ class PostgresServer(Server):
         try:
             holder = psutil.Process(int(lock.read_text("ascii").split("\n", 1)[0]))
             foreign = holder.name() != "postgres" or holder.cwd() != str(self.data)
+        except psutil.NoSuchProcess:
+            foreign = True  # its number may be given to somebody else before Postgres looks
         except (OSError, ValueError, psutil.Error):
-            return  # no lock, a dead holder's, or one that can't be told: Postgres itself knows what to do
+            return  # no lock, or a holder that can't be told: Postgres itself knows what to do
         if foreign:
             lock.unlink()

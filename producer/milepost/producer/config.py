@@ -32,6 +32,8 @@ DEFAULTS: Final[Mapping[str, Value]] = {
     "queue.buffering.max.kbytes": 2_097_151,
     "reconnect.backoff.max.ms": 2_000,  # ten seconds by default: how long an outage is felt after its end
     "socket.keepalive.enable": True,
+    # KIP-1102: who knows no broker any more begins anew with the first ones; after five minutes by default
+    "metadata.recovery.rebootstrap.trigger.ms": 10_000,
     "client.id": "milepost-producer",
     "log_level": 2,  # what it says below that comes through error_cb too, and is logged in a measured way
 }

@@ -1,0 +1,46 @@
+"""Whether a client of Kafka still knows a broker.
+
+librdkafka 2.16 can lose the last one for good: told that the cluster has no brokers, as a KRaft controller says while it has
+fenced the only one, a client may ask nobody any more, whoever is there. Then only a new client helps.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import msgspec
+
+LOST_SECONDS: Final = 10.0
+"""Without any broker, before a client is given up: a restart that librdkafka sees the end of takes less."""
+
+
+class _Broker(msgspec.Struct):
+    state: str = ""
+
+
+class _Statistics(msgspec.Struct):
+    brokers: dict[str, _Broker]
+
+
+_decode = msgspec.json.Decoder(_Statistics).decode
+
+
+class Contact:
+    """Fed with a client's statistics, it says whether the client is lost."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        """When there was no broker any more; None while there is one."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether there has been no broker for so long that the client should be made anew."""
+        return self._since is not None and time.monotonic() - self._since > LOST_SECONDS
+
+    def see(self, statistics: str) -> None:
+        """Take the statistics of one interval (librdkafka's STATISTICS.md)."""
+        if any(broker.state == "UP" for broker in _decode(statistics).brokers.values()):
+            self._since = None
+        elif self._since is None:
+            self._since = time.monotonic()
