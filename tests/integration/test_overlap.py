@@ -85,3 +85,13 @@ def test_a_server_that_goes_away_is_noticed_by_whoever_has_work_left(
             connection.execute("select pg_sleep(20)")
     assert work.done < 5_000
     assert connection.closed
+
+
+def test_an_interrupt_in_the_other_work_ends_the_connection(connection: OverlappingConnection) -> None:
+    def interrupted() -> bool:
+        raise KeyboardInterrupt
+
+    connection.meanwhile = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        connection.execute("select pg_sleep(20)")
+    assert connection.closed

@@ -39,8 +39,14 @@ class Message:
 
 def test_keys_headers_and_values_weigh() -> None:
     # as MessagePack: an array, its pairs and their names have a byte more each, a value two, an absent one is a byte
-    assert taken(Message([("a", b"xx"), ("b", b"")])).weight == 3 + (1 + 3 + 4 + 3 + 2) + 5
-    assert taken(Message([("a", b"xx"), ("b", None)])).weight == 3 + (1 + 3 + 4 + 3 + 1) + 5
+    assert taken(Message([("a", b"xx"), ("b", b"")])).weight == 3 + 2 * (1 + 3 + 4 + 3 + 2) + 5
+    assert taken(Message([("a", b"xx"), ("b", None)])).weight == 3 + 2 * (1 + 3 + 4 + 3 + 1) + 5
+
+
+def test_large_headers_are_not_held_twice() -> None:
+    raw = taken(Message([("a", b"x" * 70_000)]))
+    assert raw.packed == b""
+    assert raw.weight == 3 + (1 + 3 + 5 + 70_000) + 5
 
 
 def test_a_message_is_taken_as_it_is() -> None:
@@ -51,7 +57,7 @@ def test_a_message_is_taken_as_it_is() -> None:
 
 def test_headers_that_come_once() -> None:
     raw = taken(Message([("a", b"xx")], fails=True))
-    assert (raw.is_readable, raw.weight) == (False, 3 + (1 + 3 + 4) + 5)
+    assert (raw.is_readable, raw.weight) == (False, 3 + 2 * (1 + 3 + 4) + 5)
     for _ in range(2):
         record = decoded(raw, None)
         assert record.fault is not None and record.fault.reason is Reason.UNREADABLE_HEADERS

@@ -31,7 +31,8 @@ class Contact:
 
     def __init__(self) -> None:
         self._since: float | None = None
-        """When there was no broker any more; None while there is one."""
+        """When there was no broker any more; None while there is one, and before the first."""
+        self._had_one = False
 
     @property
     def is_lost(self) -> bool:
@@ -42,5 +43,6 @@ class Contact:
         """Take the statistics of one interval (librdkafka's STATISTICS.md)."""
         if any(broker.state == "UP" for broker in _decode(statistics).brokers.values()):
             self._since = None
-        elif self._since is None:
+            self._had_one = True
+        elif self._since is None and self._had_one:
             self._since = time.monotonic()

@@ -146,8 +146,13 @@ class Fetcher:
             position_error(error, self._topic, partition, self.next.get(partition) if partition is not None else None)
 
     def _open(self) -> Consumer:
-        self._unfolding = Unfolding()
-        self._contact = Contact()
+        unfolding, contact = self._unfolding, self._contact = Unfolding(), Contact()
+
+        def see(statistics: str) -> None:
+            # each client's own: one that is being closed still tells of what it was
+            unfolding.see(statistics)
+            contact.see(statistics)
+
         options: dict[str, Any] = {
             **kafka.settings(self._servers, self._client),
             **SETTINGS,
@@ -155,13 +160,9 @@ class Fetcher:
             # a name is required; as a member of no group it is never used
             "group.id": self._client,
             "error_cb": self._on_error,
-            "stats_cb": self._see,
+            "stats_cb": see,
         }
         return Consumer(options)
-
-    def _see(self, statistics: str) -> None:
-        self._unfolding.see(statistics)
-        self._contact.see(statistics)
 
     def _reopen(self, how: str) -> None:
         """What waits in librdkafka is thrown away and comes again."""

@@ -34,9 +34,9 @@ class OverlappingConnection(psycopg.Connection[TupleRow]):
 
     def wait(self, gen: PQGen[_Result], interval: float = _INTERVAL_SECONDS, timeout: float | None = None) -> _Result:
         """Run one of psycopg's generators, which yield what they wait for."""
-        if self.meanwhile is nothing:
-            return super().wait(gen, interval, timeout)
-        return super().wait(self._filled(gen), interval, timeout)
+        # psycopg knows a limit since 3.3.6
+        limit = {} if timeout is None else {"timeout": timeout}
+        return super().wait(gen if self.meanwhile is nothing else self._filled(gen), interval, **limit)
 
     def _filled(self, gen: PQGen[_Result]) -> Generator[Any, Any, _Result]:
         """The same generator, but what it waits for is mostly there by the time it is yielded."""
@@ -52,13 +52,21 @@ class OverlappingConnection(psycopg.Connection[TupleRow]):
         """Work until the socket is ready or nothing is left to do; what it is ready for."""
         found = Ready.NONE
         poller: Any = None
-        while not found and self.meanwhile():
+        while not found and self._does_a_piece():
             if poller is None:
                 poller = select.poll()
                 poller.register(self.pgconn.socket, _EVENTS[wants])
             for _, events in poller.poll(0):
                 found = _ready(wants, events)
         return found
+
+    def _does_a_piece(self) -> bool:
+        try:
+            return self.meanwhile()
+        except BaseException:
+            # Ctrl-C, or no memory: who waits for the server's answer is gone with it
+            self.close()
+            raise
 
 
 _EVENTS: Final = {

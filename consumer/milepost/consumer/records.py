@@ -60,7 +60,7 @@ class RawRecord(msgspec.Struct, gc=False):
     is_readable: bool
     """Whether the name of each header is UTF-8."""
     weight: int
-    """The bytes of key, packed headers and value: what the record takes of memory."""
+    """The bytes of key, headers (packed ones too) and value: what the record takes of memory."""
     packed: bytes = b""
     """As in `LogRecord`."""
 
@@ -70,7 +70,10 @@ def taken(message: Message) -> RawRecord:
     headers, is_readable = read_headers(message)
     key, value = message.key(), message.value()
     pack = packed(headers)
-    weight = len(pack) + len(key or b"") + len(value or b"")
+    size = len(pack)
+    if size > _PACKED_BYTES:
+        pack = b""
+    weight = size + len(pack) + len(key or b"") + len(value or b"")
     return RawRecord(
         message.partition(),  # type: ignore[arg-type]
         message.offset(),  # type: ignore[arg-type]
@@ -80,7 +83,7 @@ def taken(message: Message) -> RawRecord:
         headers,
         is_readable,
         weight,
-        pack if len(pack) <= _PACKED_BYTES else b"",
+        pack,
     )
 
 
