@@ -8,12 +8,13 @@ import msgspec
 import pytest
 
 from milepost.consumer.contact import LOST_SECONDS, Contact
+from milepost.consumer.statistics import Statistics, decode
 
 
-def statistics(*states: str) -> str:
+def statistics(*states: str) -> Statistics:
     """As librdkafka writes it, with some of what else stands there."""
     brokers = {f"b:{number}/{number}": {"state": state, "nodeid": number} for number, state in enumerate(states)}
-    return msgspec.json.encode({"name": "x", "brokers": brokers, "topics": {}}).decode()
+    return decode(msgspec.json.encode({"name": "x", "brokers": brokers, "topics": {}}).decode())
 
 
 @pytest.fixture

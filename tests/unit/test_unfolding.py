@@ -5,14 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from milepost.consumer.statistics import Statistics, decode
 from milepost.consumer.unfolding import MOST, Unfolding
 
 
-def statistics(wire: int, records: int) -> str:
+def statistics(wire: int, records: int) -> Statistics:
     """As librdkafka writes it, with some of what else stands there."""
     brokers = {"b:1/1": {"rxbytes": wire // 2, "tx": 3}, "b:2/2": {"rxbytes": wire - wire // 2}}
     topics = {"t": {"topic": "t", "partitions": {"0": {"rxbytes": records}, "-1": {"rxbytes": 0}}}}
-    return msgspec.json.encode({"name": "x", "brokers": brokers, "topics": topics}).decode()
+    return decode(msgspec.json.encode({"name": "x", "brokers": brokers, "topics": topics}).decode())
 
 
 @pytest.mark.parametrize(

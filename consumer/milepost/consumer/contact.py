@@ -9,21 +9,10 @@ from __future__ import annotations
 import time
 from typing import Final
 
-import msgspec
+from milepost.consumer.statistics import Statistics
 
 LOST_SECONDS: Final = 10.0
 """Without any broker, before a client is given up: a restart that librdkafka sees the end of takes less."""
-
-
-class _Broker(msgspec.Struct):
-    state: str = ""
-
-
-class _Statistics(msgspec.Struct):
-    brokers: dict[str, _Broker]
-
-
-_decode = msgspec.json.Decoder(_Statistics).decode
 
 
 class Contact:
@@ -39,9 +28,9 @@ class Contact:
         """Whether there has been no broker for so long that the client should be made anew."""
         return self._since is not None and time.monotonic() - self._since > LOST_SECONDS
 
-    def see(self, statistics: str) -> None:
-        """Take the statistics of one interval (librdkafka's STATISTICS.md)."""
-        if any(broker.state == "UP" for broker in _decode(statistics).brokers.values()):
+    def see(self, found: Statistics) -> None:
+        """Take the statistics of one interval."""
+        if any(broker.state == "UP" for broker in found.brokers.values()):
             self._since = None
             self._had_one = True
         elif self._since is None and self._had_one:

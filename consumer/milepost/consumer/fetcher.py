@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from milepost.consumer import kafka
+from milepost.consumer import kafka, statistics
 from milepost.consumer.contact import Contact
 from milepost.consumer.log_errors import MOST_UNFOLDED, position_error
 from milepost.consumer.records import RawRecord, taken
@@ -148,10 +148,11 @@ class Fetcher:
     def _open(self) -> Consumer:
         unfolding, contact = self._unfolding, self._contact = Unfolding(), Contact()
 
-        def see(statistics: str) -> None:
+        def see(told: str) -> None:
             # each client's own: one that is being closed still tells of what it was
-            unfolding.see(statistics)
-            contact.see(statistics)
+            found = statistics.decode(told)
+            unfolding.see(found)
+            contact.see(found)
 
         options: dict[str, Any] = {
             **kafka.settings(self._servers, self._client),

@@ -59,7 +59,7 @@ class Intake:
         """
         if not self._ready and not self._raw and self._error is None:
             self._read(self._events, seconds)
-        while self._step():
+        while self.ahead():
             pass
         if (error := self._error) is not None and not (self._ready and isinstance(error, PartitionsFailed)):
             self.clear()
@@ -71,11 +71,10 @@ class Intake:
         return batch
 
     def ahead(self) -> bool:
-        """Do a piece of the next batch; whether there was one to do. Never waits, raises nothing."""
-        return self._step()
+        """Do a piece of the next batch: decode a record, or read some more. Never waits, raises nothing.
 
-    def _step(self) -> bool:
-        """Decode a record, or read some more. False when the batch is full, or nothing more has arrived."""
+        False when the batch is full, or nothing more has arrived.
+        """
         if len(self._ready) >= self._events or isinstance(self._error, PartitionsFailed):
             return False
         if not self._raw:

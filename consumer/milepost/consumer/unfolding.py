@@ -8,28 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
+from milepost.consumer.statistics import Statistics
 
 MOST: Final = 64.0
 """A log that unfolds further is read in small bites. States as runtimes write them stay below 30 with zstd."""
 _ENOUGH_BYTES: Final = 20_000
 """On the wire: less tells nothing."""
-
-
-class _Count(msgspec.Struct):
-    rxbytes: int = 0
-
-
-class _Topic(msgspec.Struct):
-    partitions: dict[str, _Count]
-
-
-class _Statistics(msgspec.Struct):
-    brokers: dict[str, _Count]
-    topics: dict[str, _Topic]
-
-
-_decode = msgspec.json.Decoder(_Statistics).decode
 
 
 class Unfolding:
@@ -40,9 +24,8 @@ class Unfolding:
         self.is_mild: bool | None = None
         """Whether the log unfolds so little that large bites are safe; None until enough was seen."""
 
-    def see(self, statistics: str) -> None:
-        """Take the statistics of one interval: JSON with running totals (librdkafka's STATISTICS.md)."""
-        found = _decode(statistics)
+    def see(self, found: Statistics) -> None:
+        """Take the statistics of one interval."""
         wire = sum(broker.rxbytes for broker in found.brokers.values())
         records = sum(count.rxbytes for topic in found.topics.values() for count in topic.partitions.values())
         if wire - self._wire < _ENOUGH_BYTES:
