@@ -5,16 +5,16 @@ from __future__ import annotations
 import base64
 import shutil
 import signal
-import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from milepost.consumer.records import LogRecord
-from tests.chaos.process import ERRORS
+from tests.chaos.process import ERRORS, Child, wait_until
 from tests.chaos.schedule import Round
 from tests.chaos.servers import SERVERS
 from tests.chaos.world import World
@@ -31,10 +31,7 @@ def keep(folder: Path, seed: int, rounds: Sequence[Round], world: World, found: 
     (target / "schedule.json").write_bytes(msgspec.json.format(encode({"seed": seed, "rounds": rounds})))
     (target / "differences.txt").write_text("".join(f"{each}\n" for each in found))
     try:
-        for consumer in world.consumers:
-            # it says where each of its threads is
-            consumer.child.signal(signal.SIGUSR1)
-        time.sleep(_SAYING_SECONDS)
+        _ask_for_stacks(world)
         shutil.copytree(world.folder, target / "processes", dirs_exist_ok=True)
         for server in SERVERS:
             world.servers.start(server)
@@ -47,6 +44,16 @@ def keep(folder: Path, seed: int, rounds: Sequence[Round], world: World, found: 
     except ERRORS as error:
         (target / "missing.txt").write_text("".join(traceback.format_exception(error)))
     return target
+
+
+def _ask_for_stacks(world: World) -> None:
+    """Let each consumer say where its threads are; one that is stopped can't."""
+    asked = [consumer.child for consumer in world.consumers if consumer.child.is_alive]
+    for child in asked:
+        child.mark()
+        child.signal(signal.SIGUSR1)
+    with suppress(TimeoutError):
+        wait_until(lambda: all(map(Child.said, asked)), "where threads are", _SAYING_SECONDS)
 
 
 def _lines(found: Dump) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import timedelta
+from typing import LiteralString
 
 import psycopg
 
@@ -51,6 +52,15 @@ def filled(database: str, *events: CheckpointCreated, signed: bool = False) -> F
     return log
 
 
+def counted(database: str, consumer: Materializer, query: LiteralString) -> int:
+    """What Postgres has counted of all that a consumer did so far."""
+    consumer.connection().execute("select pg_stat_force_next_flush()")
+    with psycopg.connect(database) as connection:
+        row = connection.execute(query).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 class Counted:
     """A consumer whose work on the live checkpoints is counted."""
 
@@ -66,14 +76,12 @@ class Counted:
 
     def walked(self) -> int:
         """How many entries of the indexes were walked over so far, those of dead rows too."""
-        self.consumer.connection().execute("select pg_stat_force_next_flush()")
-        with psycopg.connect(self._database) as connection:
-            row = connection.execute(
-                "select sum(idx_tup_read) from pg_stat_user_indexes "
-                "where schemaname = 'milepost' and relname = 'checkpoints'"
-            ).fetchone()
-        assert row is not None
-        return int(row[0])
+        return counted(
+            self._database,
+            self.consumer,
+            "select sum(idx_tup_read) from pg_stat_user_indexes "
+            "where schemaname = 'milepost' and relname = 'checkpoints'",
+        )
 
     def close(self) -> None:
         """Close the consumer's connection."""

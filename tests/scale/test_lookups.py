@@ -13,7 +13,7 @@ import pytest
 from milepost.consumer.materializer import Materializer
 from milepost.schemas import CheckpointCreated
 from tests.fixtures.view import FakeLog, bind_log
-from tests.scale.ground import set_policy, taken
+from tests.scale.ground import counted, set_policy, taken
 
 Statistics = Literal["none", "of short sessions"]
 Make = Callable[[int], CheckpointCreated]
@@ -45,15 +45,13 @@ MAKES: dict[str, Make] = {
 
 def rows_read(database: str, consumer: Materializer) -> int:
     """Rows of tables and entries of indexes that were read so far."""
-    consumer.connection().execute("select pg_stat_force_next_flush()")
-    with psycopg.connect(database) as connection:
-        row = connection.execute(
-            "select (select sum(idx_tup_read) from pg_stat_user_indexes where schemaname = 'milepost')"
-            "    + (select sum(seq_tup_read) from pg_stat_user_tables"
-            "       where schemaname = 'milepost' and relname in ('checkpoints', 'history', 'sessions'))"
-        ).fetchone()
-    assert row is not None
-    return int(row[0])
+    return counted(
+        database,
+        consumer,
+        "select (select sum(idx_tup_read) from pg_stat_user_indexes where schemaname = 'milepost')"
+        "    + (select sum(seq_tup_read) from pg_stat_user_tables"
+        "       where schemaname = 'milepost' and relname in ('checkpoints', 'history', 'sessions'))",
+    )
 
 
 def costs(database: str, make: Make, statistics: Statistics) -> Sequence[int]:

@@ -76,9 +76,6 @@ class KafkaServer(Server):
             metadata = self._client[1].list_topics(timeout=limit)
         except KafkaException as error:
             raise NotReady(str(error.args[0].str())) from error
-        if not metadata.brokers:
-            # who was told once that there are none may ask nobody any more
-            self._client = None
         if metadata.cluster_id != self._cluster_id():
             raise NotReady(
                 f"another cluster, {metadata.cluster_id}, answers on port {port}; ours is {self._cluster_id()}"
@@ -146,5 +143,7 @@ def _client(port: int) -> AdminClient:
         "error_cb": lambda _: None,
         "reconnect.backoff.ms": 50,
         "reconnect.backoff.max.ms": 200,
+        # KIP-1102: who was told once that there is no broker begins anew; after five minutes by default
+        "metadata.recovery.rebootstrap.trigger.ms": 2_000,
     }
     return AdminClient(settings)
