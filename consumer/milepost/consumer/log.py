@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 from tenacity import retry, retry_if_exception, retry_if_exception_type, stop_after_delay, wait_fixed
 
@@ -63,6 +63,9 @@ def find(client: AdminClient, servers: str, topic: str, *, seconds: float = ANSW
             if not is_unknown_topic(error):
                 raise
             return None
+        if not cluster.cluster_id or not found.partitions:
+            # taken for an answer, it would be another log
+            raise _no_answer("no id of the cluster" if not cluster.cluster_id else "no partitions")
     return LogIdentity(str(cluster.cluster_id), topic, str(found.topic_id), len(found.partitions))
 
 
@@ -89,7 +92,16 @@ def offsets(client: AdminClient, servers: str, log: LogIdentity, spec: OffsetSpe
         # makes the client look anew for the leaders: what it asks of them by itself it would keep from before a broker's restart
         client.list_topics(log.topic, timeout=ANSWER_SECONDS)
         futures = client.list_offsets(wanted, request_timeout=ANSWER_SECONDS)
-        return {key.partition: future.result(ANSWER_SECONDS).offset for key, future in futures.items()}
+        found = {key.partition: future.result(ANSWER_SECONDS).offset for key, future in futures.items()}
+        if unanswered := sorted(partition for partition, offset in found.items() if offset == OFFSET_INVALID):
+            # librdkafka gives this out as if it were an offset when the connection breaks while it asks for several
+            raise _no_answer(f"no offset of the partitions {', '.join(map(str, unanswered))}")
+        return found
+
+
+def _no_answer(what: str) -> KafkaException:
+    """An answer that lacks what was asked for. Kafka may have it later."""
+    return KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"an answer with {what}"))
 
 
 def create_topic(
