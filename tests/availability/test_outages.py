@@ -8,7 +8,7 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from milepost.consumer import sweeping, watch
+from milepost.consumer import silence, sweeping, watch
 from milepost.consumer.backoff import Backoff
 from milepost.consumer.observe import probe
 from milepost.consumer.observe.observatory import Observatory
@@ -25,6 +25,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "SILENCE_SECONDS", 1.0)
     monkeypatch.setattr(watch, "_EVERY_SECONDS", 0.2)
     monkeypatch.setattr(watch, "_ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(silence, "TELL_SECONDS", 1.0)
 
 
 def test_both_servers_go_and_come_back(
@@ -79,7 +80,7 @@ def test_a_server_that_says_nothing_is_away(
     kafka_servers: str, topic: str, postgres_proxy: PostgresProxy, lines: Lines
 ) -> None:
     proxied = config(kafka_servers, topic, postgres_proxy.database)
-    with closing(Observatory("127.0.0.1:0", 1, 0.8)) as observatory:
+    with closing(Observatory("127.0.0.1:0", 1, 3.0)) as observatory:
         page = Pages(lines.wait_for("http_started", 1).port)
         with Running(proxied, board=observatory.board) as worker:
             observatory.begin(proxied, worker.task.log)
@@ -87,8 +88,10 @@ def test_a_server_that_says_nothing_is_away(
             postgres_proxy.stall()
             publish(kafka_servers, topic, "s")
             page.wait_for_reason("postgres has not answered for")
-            # the worker waits for an answer, too: there its loop hangs
-            wait_until(lambda: page.get("/healthz")[0] == 503, "unhealthy")
+            # the worker waits for an answer, too, and says so: nobody has to kill it
+            assert lines.wait_for("server_away", 1).server == "postgres"
+            wait_until(lambda: observatory.board.workers()[0].silence < 0.5, "a word of the worker")
+            assert page.get("/healthz")[0] == 200
             postgres_proxy.resume()
             worker.wait_for_events(1)
             page.wait_until_ready()

@@ -14,8 +14,8 @@ import psycopg
 from confluent_kafka import Consumer as Member
 from confluent_kafka import KafkaException, TopicPartition
 
-from milepost.consumer import kafka
-from milepost.consumer.database import connect
+from milepost.consumer import kafka, queries
+from milepost.consumer.database import connect, scalar
 from milepost.consumer.log import create_topic
 from milepost.consumer.materializer import become_writer
 from milepost.consumer.policies import set_default
@@ -130,10 +130,7 @@ class World:
             bind(connection, self.log.identity)
             set_default(connection, newest)
             connection.execute(_REFUSING)
-            # a clone has its template's, and with it its group
-            view_id = uuid.uuid4()
-            connection.execute("update milepost.view set view_id = %s", [view_id])
-        self.group: Final = f"milepost-{view_id}"
+            self.group: Final = str(scalar(connection, queries.load("materialize")["consumer_group"]))
         self.newest = newest
         self.replayed = ""
         self.consumers: Final = [

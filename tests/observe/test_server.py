@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from http import HTTPStatus
 
 import pytest
@@ -14,7 +14,6 @@ from milepost.consumer.observe.server import HttpServer, parse_address
 from milepost.consumer.observe.tallies import Tallies, WorkerState
 from milepost.consumer.observe.verdict import health, readiness
 from milepost.schemas import InvalidSetting, MilepostError
-from tests.fixtures.commands import wait_until
 from tests.observe.scraping import Pages
 
 
@@ -44,26 +43,23 @@ def test_get_and_nothing_else(server: HttpServer) -> None:
     assert pages.get("/")[0] == pages.get("/page/")[0] == pages.get("/../etc/passwd")[0] == 404
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
         assert pages.get("/page", method)[0] == 405
-    assert pages.get("/page", "HEAD") == (405, b"")
+    assert pages.get("/page", "HEAD") == (200, b"")
+    assert pages.get("/other", "HEAD") == (404, b"")
 
 
 def test_callers_that_hang_are_limited_and_hold_nobody_up(server: HttpServer) -> None:
-    hanging = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(16)]
-    try:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as one_more:
-            assert one_more.recv(1) == b""
-        hanging.pop().close()
-        wait_until(lambda: answered(server) == (200, b"here"), "the place that became free")
-    finally:
-        for each in hanging:
-            each.close()
-
-
-def answered(server: HttpServer) -> tuple[int, bytes] | None:
-    try:
-        return Pages(server.port).get("/page")
-    except ConnectionError:
-        return None
+    with ExitStack() as hanging:
+        callers = [
+            hanging.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=10)) for _ in range(40)
+        ]
+        for each in callers[24:]:
+            each.sendall(b"GET /pa")
+        # the first ones had to go, so that others have a place
+        assert [each.recv(1) for each in callers[:24]] == [b""] * 24
+        for _ in range(20):
+            assert Pages(server.port).get("/page") == (200, b"here")
+        # so have all those that were slow in asking
+        assert [each.recv(1) for each in callers[24:]] == [b""] * 16
 
 
 def test_a_port_that_is_taken(server: HttpServer) -> None:

@@ -74,10 +74,28 @@ def test_nothing_is_lost_or_turned_whatever_is_done_ahead(
 def test_ahead_reads_and_decodes_without_waiting_until_nothing_is_there() -> None:
     log = Log(records(raw(0), raw(1)), records(raw(2)))
     intake = Intake(log, None, 100, 1_000)
-    # two to read, three to decode
-    assert [intake.ahead() for _ in range(6)] == [True] * 5 + [False]
+    # two to read, two to decode
+    assert [intake.ahead() for _ in range(5)] == [True] * 4 + [False]
     assert (log.pieces, log.waited) == ([], [0, 0, 0])
     assert offsets(intake.batch(1.0)) == [0, 1, 2]
+
+
+def test_a_piece_is_a_few_records_or_one_large_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def decoded(found: RawRecord, partitions: int | None) -> LogRecord:
+        seen.append(found.offset)
+        return records_module.decoded(found, partitions)
+
+    monkeypatch.setattr(intake_module, "decoded", decoded)
+    monkeypatch.setattr(intake_module, "_PIECE_BYTES", 100)
+    intake = Intake(Log(records(raw(0, 40), raw(1, 40), raw(2, 40), raw(3, 500), raw(4, 1))), None, 100, 10_000)
+    assert intake.ahead()
+    pieces = []
+    while intake.ahead():
+        pieces.append(list(seen))
+        seen.clear()
+    assert pieces == [[0, 1, 2], [3], [4]]
 
 
 def test_a_skip_comes_with_the_batch_behind_which_it_lies() -> None:

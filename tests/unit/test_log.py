@@ -56,7 +56,7 @@ def test_an_offset_that_is_missing_from_an_answer_is_asked_for_again() -> None:
 
 
 def test_one_that_stays_missing_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log.offsets.retry, "stop", lambda _state: True)  # type: ignore[attr-defined]
+    monkeypatch.setattr(log.offsets.retry, "stop", lambda _state: True)
     client: Any = Client([3, OFFSET_INVALID])
     with pytest.raises(KafkaUnavailable, match="no offset of the partitions 1"):
         log.ends(client, "servers", LOG)

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from milepost.consumer.fetcher import Fetched
 from milepost.consumer.isolation import PartitionsFailed
 from milepost.consumer.records import LogRecord, RawRecord, decoded
+
+_PIECE_BYTES: Final = 32_768
+"""About how much is decoded before somebody looks at Postgres again."""
 
 Fetch = Callable[[int, float], Fetched]
 """Called with how many records are wanted, and how many seconds to wait for the first."""
@@ -71,7 +75,7 @@ class Intake:
         return batch
 
     def ahead(self) -> bool:
-        """Do a piece of the next batch: decode a record, or read some more. Never waits, raises nothing.
+        """Do a piece of the next batch: decode a few records, or read some more. Never waits, raises nothing.
 
         False when the batch is full, or nothing more has arrived.
         """
@@ -81,20 +85,31 @@ class Intake:
             # a log of which little is wanted ends a batch, too: its position moves on
             left = self._events - max(len(self._ready), self._seen)
             return left > 0 and self._error is None and self._read(left, 0)
-        weight = self._raw[0].weight
-        if self._ready and self._weight + weight > self._size:
-            return False
-        raw = self._raw[0]
-        try:
-            record = decoded(raw, self._partitions)
-        except Exception as error:  # noqa: BLE001 - a fault of ours: it is raised by `batch`, as one of this partition
-            self._error = PartitionsFailed({raw.partition}, raw.offset)
-            self._error.__cause__ = error
-            return False
-        self._raw.popleft()
-        self._ready.append(record)
-        self._weight += weight
-        return True
+        return self._decode()
+
+    def _decode(self) -> bool:
+        """Decode the next records; whether there was room for one."""
+        raws, ready, weight = self._raw, self._ready, self._weight
+        pause = weight + _PIECE_BYTES
+        before = len(ready)
+        room = self._events - before
+        while raws and room:
+            raw = raws[0]
+            if ready and weight + raw.weight > self._size:
+                break
+            try:
+                ready.append(decoded(raw, self._partitions))
+            except Exception as error:  # noqa: BLE001 - a fault of ours: it is raised by `batch`, as one of this partition
+                self._error = PartitionsFailed({raw.partition}, raw.offset)
+                self._error.__cause__ = error
+                break
+            raws.popleft()
+            weight += raw.weight
+            room -= 1
+            if weight >= pause:
+                break
+        self._weight = weight
+        return room < self._events - before
 
     def _read(self, limit: int, seconds: float) -> bool:
         try:

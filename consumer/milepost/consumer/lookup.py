@@ -9,7 +9,7 @@ from milepost.consumer.database import Connection, scalar
 from milepost.consumer.heads import Head, HeadCache, SessionKey
 from milepost.consumer.integrity.checks import Signature
 from milepost.consumer.integrity.signer import Signer, require_unsigned
-from milepost.consumer.numbers import numbered
+from milepost.consumer.numbers import number_in_headers
 from milepost.consumer.plan import CheckpointKey, EventKey, Known, PublisherKey
 from milepost.consumer.records import LogRecord
 from milepost.consumer.retention import Live, Policies, policies_of
@@ -105,7 +105,13 @@ def load_known(connection: Connection, heads: dict[SessionKey, Head], records: S
 
 def _numbers(connection: Connection, records: Sequence[LogRecord]) -> dict[PublisherKey, int]:
     """The highest number seen of each publisher of the batch, in each partition."""
-    keys = {(found.publisher_id, record.partition) for record in records if (found := numbered(record)) is not None}
+    keys: set[PublisherKey] = set()
+    for record in records:
+        if (event := record.event) is None:
+            if (found := number_in_headers(record)) is not None:
+                keys.add((found.publisher_id, record.partition))
+        elif event.publisher_id is not None and event.publisher_seq is not None:
+            keys.add((event.publisher_id, record.partition))
     if not keys:
         return {}
     columns = [[publisher_id for publisher_id, _ in keys], [partition for _, partition in keys]]
@@ -117,22 +123,29 @@ def _candidates(
     heads: dict[SessionKey, Head], records: Sequence[LogRecord]
 ) -> tuple[list[EventKey], list[CheckpointKey]]:
     """Ids at or below the greatest one that stands before them. Sessions without stored events have none to ask for."""
-    greatest: dict[SessionKey, tuple[bytes, str]] = {}
+    greatest_events: dict[SessionKey, bytes] = {}
+    greatest_checkpoints: dict[SessionKey, str] = {}
     events: list[EventKey] = []
     checkpoints: list[CheckpointKey] = []
     for record in records:
         if (event := record.event) is None:
             continue
         key = (event.tenant_id, event.session_id)
-        head = heads[key]
-        if not head.last_seq:
-            continue
-        event_id, checkpoint_id = greatest.get(key) or (head.max_event_id, head.max_checkpoint_id)
-        if event.event_id <= event_id:
+        if key not in greatest_events:
+            head = heads[key]
+            if not head.last_seq:
+                continue
+            greatest_events[key], greatest_checkpoints[key] = head.max_event_id, head.max_checkpoint_id
+        if event.event_id <= greatest_events[key]:
             events.append((key, event.event_id))
-        if event.checkpoint_id is not None and event.checkpoint_id <= checkpoint_id:
+        else:
+            greatest_events[key] = event.event_id
+        if event.checkpoint_id is None:
+            continue
+        if event.checkpoint_id <= greatest_checkpoints[key]:
             checkpoints.append((key, event.checkpoint_id))
-        greatest[key] = (max(event_id, event.event_id), max(checkpoint_id, event.checkpoint_id or ""))
+        else:
+            greatest_checkpoints[key] = event.checkpoint_id
     # an id that came again and again is asked for once
     return list(dict.fromkeys(events)), list(dict.fromkeys(checkpoints))
 

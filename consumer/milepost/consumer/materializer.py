@@ -20,7 +20,7 @@ from milepost.consumer.heads import Head, HeadCache, SessionKey
 from milepost.consumer.integrity.keys import Keyring
 from milepost.consumer.integrity.signer import Signer, require_same
 from milepost.consumer.lookup import load_heads, load_known, load_policies
-from milepost.consumer.overlap import OverlappingConnection, Piece, nothing
+from milepost.consumer.overlap import OverlappingConnection, Piece, Silence, nothing, patient
 from milepost.consumer.plan import Plan, Stand, moves_of
 from milepost.consumer.records import LogRecord
 from milepost.consumer.retention import Policies
@@ -103,6 +103,8 @@ class Materializer:
         self._topic = topic
         self.meanwhile: Piece = nothing
         """Other work, done in pieces while Postgres is busy."""
+        self.silence: Silence = patient
+        """Told when Postgres takes long; may raise `DatabaseUnavailable` to wait no longer."""
         self._signer = Signer(keys, topic) if keys is not None else None
         self._connection: OverlappingConnection | None = None
         self._heads = HeadCache()
@@ -121,7 +123,7 @@ class Materializer:
             self._connection = connect(self._database, application="milepost-consumer")
             with self._translated():
                 become_writer(self._connection)
-        self._connection.meanwhile = self.meanwhile
+        self._connection.meanwhile, self._connection.silence = self.meanwhile, self.silence
         return self._connection
 
     def take(self, partitions: Iterable[int]) -> dict[int, int]:

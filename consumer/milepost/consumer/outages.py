@@ -59,6 +59,14 @@ class Outages:
         self._observer.away(server, str(error))
         return _PAUSE.seconds(self.failures)
 
+    def silent(self, seconds: float) -> None:
+        """Postgres owes us an answer for so long, though its connection lives."""
+        if POSTGRES not in self._open:
+            self._open[POSTGRES] = _Outage(time.monotonic() - seconds)
+            why = f"Postgres has not answered for {seconds:.0f} s, though it is still connected"
+            logger.warning("%s; waiting until it does", why, extra={"event": "server_away", "server": POSTGRES})
+            self._observer.away(POSTGRES, why)
+
     def worked(self, *, is_applied: bool) -> None:
         """Both servers were asked and have answered; records were applied, or there were none."""
         now = time.monotonic()

@@ -6,6 +6,7 @@ Wherever psycopg would sleep until the server answers, or takes in more of a COP
 from __future__ import annotations
 
 import select
+import time
 from collections.abc import Callable, Generator
 from typing import Any, Final, TypeVar
 
@@ -17,6 +18,9 @@ from psycopg.waiting import Ready, Wait
 Piece = Callable[[], bool]
 """Does a piece of other work; false when there is nothing to do. It is short, raises nothing and leaves the connection alone."""
 
+Silence = Callable[[float], None]
+"""Told about ten times a second that the server has said nothing for so many seconds. What it raises ends the connection."""
+
 _Result = TypeVar("_Result")
 _INTERVAL_SECONDS: Final = 0.1
 """psycopg's own: how often it looks whether somebody pressed Ctrl-C."""
@@ -27,23 +31,37 @@ def nothing() -> bool:
     return False
 
 
+def patient(_seconds: float) -> None:
+    """Where nobody minds how long the server takes."""
+
+
 class OverlappingConnection(psycopg.Connection[TupleRow]):
-    """Does pieces of `meanwhile` until the server is ready."""
+    """Does pieces of `meanwhile` until the server is ready, and tells `silence` when it takes long."""
 
     meanwhile: Piece = staticmethod(nothing)
+    silence: Silence = staticmethod(patient)
 
     def wait(self, gen: PQGen[_Result], interval: float = _INTERVAL_SECONDS, timeout: float | None = None) -> _Result:
         """Run one of psycopg's generators, which yield what they wait for."""
         # psycopg knows a limit since 3.3.6
         limit = {} if timeout is None else {"timeout": timeout}
-        return super().wait(gen if self.meanwhile is nothing else self._filled(gen), interval, **limit)
+        is_plain = self.meanwhile is nothing and self.silence is patient
+        return super().wait(gen if is_plain else self._filled(gen), interval, **limit)
 
     def _filled(self, gen: PQGen[_Result]) -> Generator[Any, Any, _Result]:
         """The same generator, but what it waits for is mostly there by the time it is yielded."""
         try:
             wants = next(gen)
+            began = 0.0
             while True:
-                wants = gen.send(self._work_until(wants) or (yield wants))
+                ready = self._work_until(wants) or (yield wants)
+                if ready:
+                    began = 0.0
+                else:
+                    # the interval is over, and nothing has come
+                    began = began or time.monotonic()
+                    self._tell(time.monotonic() - began)
+                wants = gen.send(ready)
         except StopIteration as end:
             result: _Result = end.value
             return result
@@ -59,6 +77,14 @@ class OverlappingConnection(psycopg.Connection[TupleRow]):
             for _, events in poller.poll(0):
                 found = _ready(wants, events)
         return found
+
+    def _tell(self, seconds: float) -> None:
+        try:
+            self.silence(seconds)
+        except BaseException:
+            # nobody waits for the answer any more
+            self.close()
+            raise
 
     def _does_a_piece(self) -> bool:
         try:

@@ -13,7 +13,7 @@ import msgspec
 
 from milepost.consumer.chain import extend, extend_partition
 from milepost.consumer.heads import Head, SessionKey
-from milepost.consumer.numbers import numbered
+from milepost.consumer.numbers import number_in_headers
 from milepost.consumer.records import LogRecord
 from milepost.consumer.retention import Live, Policies
 from milepost.consumer.rules import Outcome, Seen, judge, may_repeat_checkpoint, may_repeat_event
@@ -76,7 +76,7 @@ class PublisherMove(msgspec.Struct):
 
 
 class Known(msgspec.Struct):
-    """What the database knows of the ids that a batch may repeat."""
+    """What is known of the ids that a batch may repeat: first what the database has, then the batch itself."""
 
     events: dict[EventKey, Seen]
     checkpoints: dict[CheckpointKey, Seen]
@@ -102,6 +102,8 @@ class Plan:
         self.created = 0
         """Checkpoints that the batch brought, those it does not write counted too."""
         self.pruned = 0
+        self._remembered = 0
+        """How many of the events `known` has."""
         self._first_seq: dict[SessionKey, int] = {}
         """Of each session's events in the batch, the first since the latest deletion."""
 
@@ -111,7 +113,8 @@ class Plan:
         if record.event is None:
             self.quarantine.append(record)
             move.quarantined += 1
-            self._count_publisher(record)
+            if (found := number_in_headers(record)) is not None:
+                self._count_publisher(record, found.publisher_id, found.seq, found.source)
         else:
             self._add_event(record, record.event, move)
         move.events += 1
@@ -119,54 +122,67 @@ class Plan:
         move.log_time = record.log_time
         move.digest = extend_partition(move.digest, record)
 
+    def remember(self) -> None:
+        """Let `known` have the ids of the events that were added: it is asked for those of the batch as well."""
+        known = self._known
+        for row in self.history[self._remembered :]:
+            event = row.event
+            key, seen = (event.tenant_id, event.session_id), Seen.of(event, row.seq)
+            known.events.setdefault((key, event.event_id), seen)
+            if row.outcome is Outcome.APPLIED and event.checkpoint_id is not None:
+                known.checkpoints[key, event.checkpoint_id] = seen
+        self._remembered = len(self.history)
+
     def _add_event(self, record: LogRecord, event: Envelope, move: PartitionMove) -> None:
         key = (event.tenant_id, event.session_id)
         head = self._heads[key]
         seq = head.last_seq + 1
-        self._first_seq.setdefault(key, seq)
-        outcome = self._judge(head, key, event, seq)
-        head.chain = extend(head.chain, event, seq, outcome)
-        row = HistoryRow(record, event, seq, outcome, head.chain)
+        if key not in self._first_seq:
+            self._first_seq[key] = seq
+        outcome = self._judge(head, key, event)
+        chain = head.chain = extend(head.chain, event, seq, outcome)
+        row = HistoryRow(record, event, seq, outcome, chain)
         self.history.append(row)
-        if not head.last_seq:
+        if seq == 1:
             head.first_event_time = event.event_time
         head.last_seq = seq
         head.last_event_time = event.event_time
+        size = event.size
         if outcome is Outcome.APPLIED:
             if event.kind is Kind.CHECKPOINT_CREATED:
-                self._create(head, key, row)
+                self._create(head, key, row, size)
             else:
                 self._delete(head, key, row)
         move.outcomes[outcome] = move.outcomes.get(outcome, 0) + 1
-        move.state_bytes += event.size
+        move.state_bytes += size
         if event.publisher_id is not None and event.publisher_seq is not None:
-            self._count_publisher(record)
+            self._count_publisher(record, event.publisher_id, event.publisher_seq, event.source)
 
-    def _judge(self, head: Head, key: SessionKey, event: Envelope, seq: int) -> Outcome:
-        """Judge the event, then remember its ids for those that follow in the batch."""
-        event_key = (key, event.event_id)
-        same_event = self._known.events.get(event_key) if may_repeat_event(head, event) else None
-        same_checkpoint = None
-        if event.checkpoint_id is not None and may_repeat_checkpoint(head, event):
-            same_checkpoint = self._known.checkpoints.get((key, event.checkpoint_id))
+    def _judge(self, head: Head, key: SessionKey, event: Envelope) -> Outcome:
+        """Judge the event by what came before it, then let its session's head know its ids."""
+        same_event = same_checkpoint = None
+        if may_repeat_event(head, event):
+            self.remember()
+            same_event = self._known.events.get((key, event.event_id))
+        else:
+            head.max_event_id = event.event_id
+        checkpoint_id = event.checkpoint_id
+        if checkpoint_id is not None and may_repeat_checkpoint(head, event):
+            self.remember()
+            same_checkpoint = self._known.checkpoints.get((key, checkpoint_id))
         outcome = judge(head, event, same_event, same_checkpoint)
-        seen = Seen.of(event, seq)
-        if same_event is None:
-            self._known.events[event_key] = seen
-        head.max_event_id = max(head.max_event_id, event.event_id)
-        if outcome is Outcome.APPLIED and event.checkpoint_id is not None:
-            self._known.checkpoints[key, event.checkpoint_id] = seen
-            head.max_checkpoint_id = max(head.max_checkpoint_id, event.checkpoint_id)
+        if outcome is Outcome.APPLIED and checkpoint_id is not None and checkpoint_id > head.max_checkpoint_id:
+            head.max_checkpoint_id = checkpoint_id
         return outcome
 
-    def _create(self, head: Head, key: SessionKey, row: HistoryRow) -> None:
+    def _create(self, head: Head, key: SessionKey, row: HistoryRow, size: int) -> None:
         event = row.event
         self.inserts[key, row.seq] = row
         self.created += 1
         head.newest_seq, head.newest_checkpoint_id = row.seq, event.checkpoint_id
         head.live_checkpoints += 1
-        head.live_bytes += event.size
-        head.window.append(Live(row.seq, event.size, row.record.log_time, event.pinned))
+        head.live_bytes += size
+        head.window.append(Live(row.seq, size, row.record.log_time, event.pinned))
         self.prune(head, key)
 
     def prune(self, head: Head, key: SessionKey, limit: int = sys.maxsize) -> None:
@@ -200,20 +216,19 @@ class Plan:
         head.live_checkpoints = head.live_bytes = head.pruned_seq = 0
         head.deleted_at, head.deleted_seq = row.event.event_time, row.seq
 
-    def _count_publisher(self, record: LogRecord) -> None:
+    def _count_publisher(self, record: LogRecord, publisher_id: bytes, seq: int, source: str) -> None:
         """Count an event once: what comes again, whatever became of it, has no higher number than was seen before."""
-        if (found := numbered(record)) is None:
+        key = (publisher_id, record.partition)
+        numbers = self._known.numbers
+        if seq <= numbers.get(key, 0):
             return
-        key = (found.publisher_id, record.partition)
-        if found.seq <= self._known.numbers.get(key, 0):
-            return
-        self._known.numbers[key] = found.seq
+        numbers[key] = seq
         move = self.publishers.get(key)
         if move is None:
-            self.publishers[key] = PublisherMove(found.source, 1, found.seq, record.log_time, record.log_time)
+            self.publishers[key] = PublisherMove(source, 1, seq, record.log_time, record.log_time)
         else:
             move.events += 1
-            move.highest_seq = found.seq
+            move.highest_seq = seq
             move.last_seen = record.log_time
 
 

@@ -99,10 +99,10 @@ def prepare(config: ConsumeConfig, *, until_caught_up: bool) -> Task:
         require_whole(connection)
         require_same(connection, keys is not None)
         log = require(client, config.kafka, connection, config.topic)
-        view_id = scalar(connection, queries.load("materialize")["view_id"])
+        group = scalar(connection, queries.load("materialize")["consumer_group"])
     check_topic(client, config.kafka, config.topic)
     until = ends(client, config.kafka, log) if until_caught_up else None
-    return Task(config, log, f"milepost-{view_id}", until)
+    return Task(config, log, str(group), until)
 
 
 def _work(task: Task, stop: Stop, tell: Callable[[bytes], None]) -> WorkerReport:

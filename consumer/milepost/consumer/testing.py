@@ -110,6 +110,7 @@ class MemoryView:
             heads[key] = self._tables.heads.get(key) or Head(*key, record.partition)
         plan = Plan(heads, self._known, self.policies, moves_of([record], self._positions))
         plan.add(record)
+        plan.remember()
         self._tables.heads.update(heads)
         self._tables.write(plan)
         self.quarantine += plan.quarantine

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, TopicDescription  # type: ignore[
 from milepost.consumer import kafka, queries
 from milepost.consumer.database import Connection
 from milepost.consumer.log import LogIdentity, beginnings, ends, identify
+from milepost.consumer.log_errors import REBUILD, gone
 from milepost.schemas import KafkaUnavailable, WrongLog, WrongView
 
 _EVERY_SECONDS: Final = 5.0
@@ -45,7 +46,7 @@ def compare(bound: LogIdentity, found: LogIdentity) -> None:
     """Raise `WrongLog` when the log found is not the one that the view was built from, saying what differs."""
     if bound == found:
         return
-    rebuild = "rebuild the view in an empty database with: milepost replay"
+    rebuild = REBUILD
     if bound.cluster_id != found.cluster_id:
         what, remedy = "another cluster", f"point --kafka at the right one, or {rebuild}"
     elif bound.topic != found.topic:
@@ -66,12 +67,13 @@ def check_positions(client: AdminClient, servers: str, log: LogIdentity, positio
             raise WrongLog(
                 f"partition {partition} of {log.topic} begins at offset {first[partition]}, the view stands at {offset}: "
                 f"{first[partition] - offset} records were removed before they were read; set retention.ms and "
-                "retention.bytes of the topic to -1, and rebuild the view from a complete copy of the log"
+                "retention.bytes of the topic to -1, and rebuild the view from a complete copy of the log, or without them: "
+                "milepost replay --into DATABASE --accept-missing"
             )
         if offset > last[partition]:
             raise WrongLog(
                 f"partition {partition} of {log.topic} ends at offset {last[partition]}, the view stands at {offset}: "
-                "the log was truncated or is another one; rebuild the view in an empty database with: milepost replay"
+                f"the log was truncated or is another one; {REBUILD}"
             )
 
 
@@ -124,11 +126,15 @@ class LogWatch:
             found = asked.result(seconds)
         except KafkaException as error:
             if kafka.is_unknown_topic(error):
-                raise WrongLog(f"the topic {self._log.topic} is gone; the view was left as it is") from None
+                raise gone(self._log.topic, f"the view was built from {self._log}") from None
             self.trouble = kafka.reason(error)
             return
         except TimeoutError:
             self.trouble = f"no answer within {seconds:g} s"
+            return
+        if not found.partitions:
+            # taken for an answer, it would be another log
+            self.trouble = "an answer without partitions"
             return
         self.trouble = None
         compare(

@@ -21,6 +21,7 @@ from milepost.consumer.outages import Outages
 from milepost.consumer.progress import caught_up
 from milepost.consumer.reader import LogReader
 from milepost.consumer.records import LogRecord
+from milepost.consumer.silence import Patience
 from milepost.consumer.sweeping import Sweeping
 from milepost.consumer.watch import LogWatch, check_positions
 from milepost.schemas import Fenced, Unavailable
@@ -70,6 +71,7 @@ class Worker:
         self._materializer = Materializer(config.database, config.topic, keyring(config.integrity_keys))
         self._materializer.meanwhile = self._reader.ahead
         self._outages = Outages(self._observer)
+        self._materializer.silence = Patience(stop, self._outages.silent, self._observer.passes)
         self._isolation = Isolation(config.topic, self._observer)
         self._sweeping = Sweeping(self._materializer, self._observer, is_patient=until is None)
         self._report = WorkerReport()

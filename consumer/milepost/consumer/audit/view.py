@@ -76,7 +76,7 @@ def policies_version(connection: Connection) -> int:
     if row is None:
         raise WrongView(
             "expected the version of the retention policies in milepost.retention_version, found no row: it was removed; "
-            "rebuild the view in an empty database with: milepost replay"
+            "rebuild the view in an empty database with: milepost replay --into DATABASE"
         )
     return int(row[0])
 

@@ -1,4 +1,4 @@
-"""A small HTTP server: three pages, GET alone, a bounded number of callers at once, each for a bounded time."""
+"""A small HTTP server: three pages, GET and HEAD alone, a bounded number of callers at once, each for a bounded time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
@@ -44,7 +45,8 @@ class HttpServer(ThreadingTCPServer):
     def __init__(self, address: str, pages: Mapping[str, Page]) -> None:
         """Raises `InvalidSetting` for an address that is none, `MilepostError` for one that cannot be had."""
         self.pages = pages
-        self._places = threading.BoundedSemaphore(_AT_ONCE)
+        self._callers: dict[Any, None] = {}
+        self._lock = threading.Lock()
         host, port = parse_address(address)
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -68,10 +70,14 @@ class HttpServer(ThreadingTCPServer):
         self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for the caller, unless there are too many: then it is turned away without an answer."""
-        if not self._places.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+        """A thread for the caller. When there are too many, whoever has been here longest goes: it may be idle on purpose."""
+        with self._lock:
+            if len(self._callers) >= _AT_ONCE:
+                longest = next(iter(self._callers))
+                del self._callers[longest]
+                with suppress(OSError):
+                    longest.shutdown(socket.SHUT_RDWR)
+            self._callers[request] = None
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -79,7 +85,8 @@ class HttpServer(ThreadingTCPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            with self._lock:
+                self._callers.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the names are socketserver's
         """A caller that went away, or a page that failed: of no consequence for the consumer."""
@@ -101,9 +108,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(*page())
 
     def _refuse(self) -> None:
-        self._answer(HTTPStatus.METHOD_NOT_ALLOWED, self._TEXT, b"GET alone\n", allow=True)
+        self._answer(HTTPStatus.METHOD_NOT_ALLOWED, self._TEXT, b"GET and HEAD alone\n", allow=True)
 
-    do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _refuse  # noqa: N815
+    do_HEAD = do_GET  # noqa: N815
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _refuse  # noqa: N815
 
     def _answer(self, status: HTTPStatus, kind: str, body: bytes, *, allow: bool = False) -> None:
         self.send_response(status)
@@ -111,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
         if allow:
-            self.send_header("Allow", "GET")
+            self.send_header("Allow", "GET, HEAD")
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)

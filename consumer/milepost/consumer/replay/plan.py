@@ -62,7 +62,7 @@ def stored(connection: Connection) -> ReplayState | None:
     except msgspec.DecodeError as error:
         raise WrongView(
             f"expected in milepost.view.replay what milepost replay was asked for, found {str(text)[:200]} ({error}): it was "
-            "changed by hand; rebuild the view in an empty database with: milepost replay"
+            "changed by hand; rebuild the view in an empty database with: milepost replay --into DATABASE"
         ) from None
 
 

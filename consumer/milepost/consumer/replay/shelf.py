@@ -27,6 +27,8 @@ class Shelf:
         self._limit = limit
         self._rows: OrderedDict[tuple[SessionKey, int], HistoryRow] = OrderedDict()
         self._seqs: dict[SessionKey, deque[int]] = {}
+        self._pinned: dict[SessionKey, list[int]] = {}
+        """Those that retention has passed by: only a deletion looks at them again."""
         self._bytes = 0
         self.forgotten = 0
         """Rows that did not fit; some of them may survive."""
@@ -38,11 +40,16 @@ class Shelf:
         """Take over what a committed plan inserts, and drop what it removes."""
         for key, removal in plan.removals.items():
             self._remove(key, removal)
-        for (key, seq), row in plan.inserts.items():
-            row.record = _lean(row.record)
-            self._rows[key, seq] = row
-            self._seqs.setdefault(key, deque()).append(seq)
-            self._bytes += row.event.size + _ROW_BYTES
+        rows, seqs, added = self._rows, self._seqs, 0
+        for place, row in plan.inserts.items():
+            _thin(row.record)
+            rows[place] = row
+            key, seq = place
+            if (of_session := seqs.get(key)) is None:
+                of_session = seqs[key] = deque()
+            of_session.append(seq)
+            added += row.event.size + _ROW_BYTES
+        self._bytes += added
         while self._bytes > self._limit and self._rows:
             (key, seq), _ = next(iter(self._rows.items()))
             self._drop(key, seq)
@@ -54,29 +61,31 @@ class Shelf:
             _, row = self._rows.popitem(last=False)
             yield row
         self._seqs.clear()
+        self._pinned.clear()
         self._bytes = 0
 
     def _remove(self, key: SessionKey, removal: Removal) -> None:
         """Drop what a removal covers: it takes a session's oldest, so that nothing newer is looked at."""
-        seqs = self._seqs.get(key)
-        kept = []
-        while seqs and seqs[0] <= removal.high:
+        low, high, all_of_them = removal.low, removal.high, removal.all_of_them
+        seqs, rows = self._seqs.get(key), self._rows
+        while seqs and seqs[0] <= high:
             seq = seqs.popleft()
-            row = self._rows.get((key, seq))
-            if row is None:
-                continue
-            if seq > removal.low and (removal.all_of_them or not row.event.pinned):
+            row = rows.get((key, seq))
+            if row is not None and not all_of_them and row.event.pinned:
+                self._pinned.setdefault(key, []).append(seq)
+            elif row is not None and seq > low:
                 self._drop(key, seq)
-            else:
-                kept.append(seq)
-        if seqs is not None:
-            seqs.extendleft(reversed(kept))
+        if all_of_them:
+            for seq in self._pinned.pop(key, ()):
+                if (key, seq) in rows:
+                    self._drop(key, seq)
 
     def _drop(self, key: SessionKey, seq: int) -> None:
         row = self._rows.pop((key, seq))
         self._bytes -= row.event.size + _ROW_BYTES
 
 
-def _lean(record: LogRecord) -> LogRecord:
-    """Where a record stood, without what only the quarantine needs of it."""
-    return LogRecord(record.partition, record.offset, record.log_time, None, None, (), None)
+def _thin(record: LogRecord) -> None:
+    """Keep of a record where it stood: the rest only the quarantine needs, and it would be held in memory."""
+    record.key = record.value = record.event = None
+    record.headers, record.packed = (), b""

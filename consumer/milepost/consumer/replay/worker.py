@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -22,7 +23,10 @@ from milepost.consumer.replay.rebuild import Rebuilder
 from milepost.consumer.replay.restore import restore
 from milepost.consumer.replay.scan import Scan
 from milepost.consumer.replay.shelf import Shelf
-from milepost.schemas import MilepostError
+from milepost.consumer.silence import Patience
+from milepost.schemas import DatabaseUnavailable, MilepostError
+
+logger = logging.getLogger(__name__)
 
 _WAIT_SECONDS: Final = 0.5
 _TELL_SECONDS: Final = 0.5
@@ -72,6 +76,7 @@ class ReplayWorker:
         self._rebuilder = Rebuilder(
             share.config.database, share.config.topic, self._shelf, keyring(share.config.integrity_keys)
         )
+        self._rebuilder.silence = Patience(stop, _say_silence())
         self._progress = Progress()
         self._told = 0.0
 
@@ -95,6 +100,10 @@ class ReplayWorker:
             if self._share.is_resumed or self._shelf.forgotten or any(start.values()):
                 restore(self._share.config, self._rebuilder, list(self._share.end), self._stop)
             self._say(0)
+        except DatabaseUnavailable:
+            # who was told to stop does not wait for an answer that does not come
+            if not self._stop():
+                raise
         finally:
             self._rebuilder.close()
         return not self._stop()
@@ -113,9 +122,10 @@ class ReplayWorker:
                 except PartitionsFailed as failed:
                     raise MilepostError(f"{failed} (at offset {failed.offset}); the target stays as it is") from failed
                 if batch.records:
-                    self._progress.applied += self._rebuilder.apply(batch.records)
+                    applied = self._rebuilder.apply(batch.records)
+                    self._progress.applied += applied
                     self._progress.events += len(batch.records)
-                    self._progress.state_bytes += sum(record.size for record in batch.records)
+                    self._progress.state_bytes += applied.state_bytes
                 if batch.skips:
                     self._rebuilder.skip_to(batch.skips)
                 self._say(_TELL_SECONDS)
@@ -147,3 +157,18 @@ class ReplayWorker:
             self._progress.left = sum(max(end - positions[p], 0) for p, end in self._share.end.items())
             self._progress.written = self._rebuilder.written
             self._tell(self._progress)
+
+
+def _say_silence() -> Callable[[float], None]:
+    """Says once that Postgres takes long."""
+    said = False
+
+    def say(seconds: float) -> None:
+        nonlocal said
+        if not said:
+            logger.warning(
+                "Postgres has not answered for %.0f s, though it is still connected; waiting for it", seconds
+            )
+        said = True
+
+    return say

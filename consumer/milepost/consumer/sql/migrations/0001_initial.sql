@@ -30,7 +30,7 @@ create table milepost.view (
     recorded_at timestamptz not null default now()
 );
 
-comment on column milepost.view.view_id is 'Names the consumer group of this view: two views never share partitions.';
+comment on column milepost.view.view_id is 'Begins the name of the consumer group: two views never share partitions.';
 
 comment on column milepost.view.replay is
     'What milepost replay was asked for, and whether it is complete; null for a view that was always live.';

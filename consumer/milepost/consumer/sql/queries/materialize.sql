@@ -191,5 +191,9 @@ on conflict (partition) do nothing
 select min(cluster_id), min(topic), min(topic_id), count(*), count(distinct (cluster_id, topic, topic_id))
 from milepost.partitions
 
--- name: view_id
-select view_id from milepost.view
+-- name: consumer_group
+-- a copy of a database has its view's id; the server's and the database's own numbers tell them apart, so that two never share
+-- partitions; a standby that takes over has all three
+select 'milepost-' || v.view_id || '-' || c.system_identifier || '-' || d.oid
+from milepost.view v, pg_catalog.pg_control_system() c, pg_catalog.pg_database d
+where d.datname = current_database()
