@@ -33,6 +33,7 @@ def keep(folder: Path, seed: int, rounds: Sequence[Round], world: World, found: 
     try:
         _ask_for_stacks(world)
         shutil.copytree(world.folder, target / "processes", dirs_exist_ok=True)
+        shutil.copytree(world.servers.stack.directory / "logs", target / "servers", dirs_exist_ok=True)
         for server in SERVERS:
             world.servers.start(server)
         for name, database in (("view", world.database), ("replay", world.replayed)):
