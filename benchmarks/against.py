@@ -19,7 +19,7 @@ from benchmarks.log import Shape
 from benchmarks.throughput import consume, log
 from benchmarks.views import fresh_database
 
-_FOLDER: Final = Path(__file__).with_name("rivals")
+_FOLDER: Final = Path(__file__).absolute().with_name("rivals")
 _NEARLY_ALL: Final = 0.9
 _LOOK_SECONDS: Final = 0.2
 _LIMIT_SECONDS: Final = 900.0
@@ -60,7 +60,8 @@ def _rival(stage: Stage, topic: str, shape: Shape, python: Path, program: str, *
     """The rate at which rows come into its tables, as Postgres counts them, until nearly all are there."""
     with fresh_database(stage.database) as database:
         arguments = [stage.kafka, topic, _uri(database), *options]
-        process = subprocess.Popen([python, _FOLDER / program, *arguments], stderr=subprocess.PIPE)
+        # quixstreams leaves folders where it works
+        process = subprocess.Popen([python, _FOLDER / program, *arguments], stderr=subprocess.PIPE, cwd=stage.folder)
         try:
             samples = _watch(database, int(shape.events * _NEARLY_ALL), process)
         finally:

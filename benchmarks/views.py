@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -31,6 +29,8 @@ class Sample(NamedTuple):
     events: int
     busy: float
     """Processor time used by then, seconds."""
+    memory: float
+    """The most that one of the processes has had resident by then, MB."""
     size: int
     """Bytes of the table of checkpoints with its indexes, dead rows too."""
 
@@ -79,15 +79,13 @@ def run(command: Sequence[str | Path], database: str, events: int, *, to_its_end
     try:
         samples, ended = _watch(process, database)
     finally:
-        # not by Popen, whose every look would reap it, and lose the usage
-        os.kill(process.pid, signal.SIGKILL)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        process.kill()
+        process.wait()
     errors = process.stderr.read().decode() if process.stderr is not None else ""
     if not samples or samples[-1].events < events:
         raise RuntimeError(f"expected {events} events in the view, found {samples[-1:]}: {errors[-2_000:]}")
     if len(samples) < 3:  # too short to be seen at work: its start is a part of it
-        samples.insert(0, Sample(started, 0, 0.0, 0))
+        samples.insert(0, Sample(started, 0, 0.0, 0.0, 0))
     first, last = samples[0], samples[-1]
     done = max(last.events - first.events, 1)
     # a process that has just ended tells nothing
@@ -97,7 +95,7 @@ def run(command: Sequence[str | Path], database: str, events: int, *, to_its_end
         "events/s": done / ((ended if to_its_end else last.when) - first.when),
         "last quarter / first": late / max(early, 1.0),
         "client CPU µs": (busy - first.busy) / done * 1e6,
-        "memory MB": usage.ru_maxrss / 1024,
+        "memory MB": max(sample.memory for sample in samples),
     }
     if sizes:
         figures["checkpoints MB"] = last.size / 1e6
@@ -123,11 +121,10 @@ def _watch(process: subprocess.Popen[bytes], database: str) -> tuple[list[Sample
     limit = time.monotonic() + _LIMIT_SECONDS
     with psycopg.connect(database, autocommit=True) as connection:
         while time.monotonic() < limit:
-            # wait4 is to have the last word, for it tells the usage
-            ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+            ended = process.poll() is not None
             count, size = _stands(connection)
             if count and (not samples or count > samples[-1].events):
-                samples.append(Sample(time.perf_counter(), count, _busy(process.pid), size))
+                samples.append(Sample(time.perf_counter(), count, *_used(process.pid), size))
             if ended:
                 return samples, time.perf_counter()
             time.sleep(_LOOK_SECONDS)
@@ -145,10 +142,22 @@ def _stands(connection: psycopg.Connection[Any]) -> tuple[int, int]:
     return (int(row[0]), int(row[1])) if row is not None else (0, 0)
 
 
-def _busy(pid: int) -> float:
-    """Seconds of processor time that a process and its children have used."""
+def _used(pid: int) -> tuple[float, float]:
+    """Seconds of processor time that a process and its children have used, and the most that one of them has had resident, MB."""
+    busy = memory = 0.0
     with suppress(psutil.Error):
         process = psutil.Process(pid)
-        times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
-        return float(sum(each.user + each.system for each in times))
+        for each in (process, *process.children(recursive=True)):
+            times = each.cpu_times()
+            busy += times.user + times.system
+            memory = max(memory, _peak(each.pid) or each.memory_info().rss / 1e6)
+    return busy, memory
+
+
+def _peak(pid: int) -> float:
+    """What Linux remembers of it. Not by wait4, which counts what the process was before it became the program."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1_024 / 1e6
     return 0.0
