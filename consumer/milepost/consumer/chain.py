@@ -74,6 +74,5 @@ def extend_partition(digest: bytes, record: LogRecord) -> bytes:
         value = record.event.sha256  # in structured mode the state is a part of the value
     elif record.value is not None:
         value = sha256(record.value).digest()
-    content = _encode((record.offset, record.log_time // 1_000, record.key, value))
-    # an array of four becomes one of five, whose last are the headers
-    return sha256(b"%b\x95%b%b" % (digest, content[1:], record.packed or packed(record.headers))).digest()
+    headers = msgspec.Raw(record.packed or packed(record.headers))
+    return sha256(digest + _encode((record.offset, record.log_time // 1_000, record.key, value, headers))).digest()
