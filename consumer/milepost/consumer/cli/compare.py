@@ -8,9 +8,9 @@ from typing import Final
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from milepost.consumer import compare as views
+from milepost.consumer.cli.bars import bars
 from milepost.consumer.cli.options import json_option
 from milepost.consumer.cli.output import print_facts, print_json
 from milepost.consumer.database import Connection
@@ -66,11 +66,10 @@ def _bar(connections: list[Connection]) -> Iterator[views.Progress | None]:
     if not console.is_terminal:
         yield None
         return
-    columns = (TextColumn("rows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     total = max(views.expected_rows(connection) for connection in connections)
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("rows", total=total or None)
-        yield lambda rows: bar.advance(task, rows)
+    with bars(console) as shown:
+        task = shown.add_task("rows", total=total or None)
+        yield lambda rows: shown.advance(task, rows)
 
 
 COMMANDS: Final = [compare]

@@ -9,11 +9,11 @@ from typing import Final
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from milepost.consumer.audit.export import Exported, ExportRequest, Tell, export_session
 from milepost.consumer.audit.export_check import ExportCheck, check_export
 from milepost.consumer.audit.export_import import ImportRequest, import_session
+from milepost.consumer.cli.bars import bars
 from milepost.consumer.cli.files import new_file_option, write_new
 from milepost.consumer.cli.options import database_option, json_option, log_options
 from milepost.consumer.cli.output import print_facts, print_json
@@ -136,10 +136,9 @@ def _bar() -> Iterator[Tell | None]:
     if not console.is_terminal:
         yield None
         return
-    columns = (TextColumn("events"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("events", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    with bars(console) as shown:
+        task = shown.add_task("events", total=None)
+        yield lambda done, total: shown.update(task, completed=done, total=total)
 
 
 AUDIT_COMMANDS: Final = [export, check]

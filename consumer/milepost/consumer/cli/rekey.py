@@ -10,9 +10,9 @@ from typing import Final
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from milepost.consumer import queries
+from milepost.consumer.cli.bars import bars
 from milepost.consumer.cli.options import database_option, integrity_keys_option, json_option
 from milepost.consumer.cli.output import print_facts, print_json
 from milepost.consumer.database import connect, scalar, translated
@@ -71,10 +71,9 @@ def _telling(expected: int) -> Iterator[Callable[[Rekeyed], None]]:
     if not console.is_terminal:
         yield _Lines()
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as bars:
-        task = bars.add_task("sessions", total=expected or None)
-        yield lambda done: bars.update(task, completed=done.sessions)
+    with bars(console, transient=False) as shown:
+        task = shown.add_task("sessions", total=expected or None)
+        yield lambda done: shown.update(task, completed=done.sessions)
 
 
 class _Lines:

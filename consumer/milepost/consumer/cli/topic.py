@@ -10,8 +10,9 @@ from typing import Final
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import TaskID
 
+from milepost.consumer.cli.bars import bars
 from milepost.consumer.cli.options import OrderedGroup, json_option, log_options
 from milepost.consumer.cli.output import print_facts, print_json
 from milepost.consumer.processes import Stop
@@ -99,14 +100,13 @@ def _telling() -> Iterator[Tell]:
     if not console.is_terminal:
         yield _Lines()
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as bars:
+    with bars(console, transient=False) as shown:
         tasks: dict[str, TaskID] = {}
 
         def tell(what: str, done: int, total: int) -> None:
             if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total)
-            bars.update(tasks[what], completed=done)
+                tasks[what] = shown.add_task(what, total=total)
+            shown.update(tasks[what], completed=done)
 
         yield tell
 

@@ -11,13 +11,14 @@ from typing import Final
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import TaskID
 
 from milepost.consumer.audit import NamedSeal, VerifyReport, VerifyRequest, read_seal
 from milepost.consumer.audit import verify as run
 from milepost.consumer.audit.keys import load_public
 from milepost.consumer.audit.verify import MOST
 from milepost.consumer.audit.view import Tell
+from milepost.consumer.cli.bars import bars
 from milepost.consumer.cli.options import database_option, integrity_keys_option, json_option
 from milepost.consumer.cli.output import print_facts, print_json
 from milepost.consumer.cli.quarantine import a_record_id
@@ -127,14 +128,13 @@ def _telling() -> Iterator[Tell]:
     if not console.is_terminal:
         yield _Lines()
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bars:
+    with bars(console) as shown:
         tasks: dict[str, TaskID] = {}
 
         def tell(stage: str, more: int, expected: int) -> None:
             if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=expected or None)
-            bars.advance(tasks[stage], more)
+                tasks[stage] = shown.add_task(stage, total=expected or None)
+            shown.advance(tasks[stage], more)
 
         yield tell
 
