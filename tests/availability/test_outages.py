@@ -13,6 +13,7 @@ from milepost.consumer.backoff import Backoff
 from milepost.consumer.observe import probe
 from milepost.consumer.observe.observatory import Observatory
 from milepost.consumer.policies import PolicyRow, set_policy
+from milepost.schemas import KafkaUnavailable
 from tests.availability.running import Lines, Running, config, offsets, publish
 from tests.fixtures.commands import wait_until
 from tests.fixtures.proxy import KafkaProxy, PostgresProxy
@@ -122,3 +123,27 @@ def test_a_sweep_that_fails_holds_nobody_up(
             wait_until(lambda: worker.counted("milepost_states_pruned_total") == 3, "the sweep")
         assert operator.execute("select count(*) from milepost.checkpoints where session_id = 's'").fetchone() == (2,)
     assert sum(offsets(database).values()) == 7
+
+
+def test_a_doubt_that_is_not_settled_commits_nothing(
+    kafka_servers: str, topic: str, database: str, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle = watch.LogWatch.settle
+    failures = [KafkaUnavailable("no answer about the topic"), KafkaUnavailable("no answer about the topic")]
+    stood: list[int] = []
+
+    def failing(self: watch.LogWatch) -> None:
+        settle(self)
+        stood.append(sum(offsets(database).values()))
+        if failures:
+            raise failures.pop()
+
+    monkeypatch.setattr(watch.LogWatch, "settle", failing)
+    with Running(config(kafka_servers, topic, database)) as worker:
+        worker.wait_until_reading()
+        publish(kafka_servers, topic, "s")
+        worker.wait_for_events(1)
+        assert lines.wait_for("server_back", 1).server == "kafka"
+        assert worker.counted("milepost_unavailable_total", "kafka") == 2
+    assert stood == [0, 0, 0]
+    assert sum(offsets(database).values()) == 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
@@ -105,6 +105,8 @@ class Materializer:
         """Other work, done in pieces while Postgres is busy."""
         self.silence: Silence = patient
         """Told when Postgres takes long; may raise `DatabaseUnavailable` to wait no longer."""
+        self.before_commit: Callable[[], None] = _nothing_to_settle
+        """Called in a batch's transaction when all is written. What it raises undoes it."""
         self._signer = Signer(keys, topic) if keys is not None else None
         self._connection: OverlappingConnection | None = None
         self._heads = HeadCache()
@@ -271,6 +273,7 @@ class Materializer:
             plan.add(record)
         with refusals(), connection.transaction():
             version = self._write_plan(connection, plan, heads)
+            self.before_commit()
         self._committed(plan)
         self._heads.keep(heads.values())
         for partition, move in plan.moves.items():
@@ -307,6 +310,10 @@ class Materializer:
             self._connection.close()
             self._connection = None
         raise translate(error, self._database) from error
+
+
+def _nothing_to_settle() -> None:
+    """Where nothing has to be known before the COMMIT."""
 
 
 class _Translated:

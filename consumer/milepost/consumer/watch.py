@@ -86,6 +86,7 @@ class LogWatch:
         self._asked: Future[TopicDescription] | None = None
         self._asked_at = self._same_at = time.monotonic()
         """When the question was put that is open, and the one that was answered well."""
+        self._is_in_doubt = False
         self.trouble: str | None = None
         """Why Kafka did not answer when it was asked last."""
 
@@ -97,20 +98,28 @@ class LogWatch:
         elif self._asked.done():
             self._hear(0)
 
-    def confirm(self, positions: Iterable[int]) -> None:
-        """Make sure that what was read at these offsets is of our log, not of one that was created again under its name.
+    def doubt(self, positions: Iterable[int]) -> None:
+        """Ask whether what was read at these offsets is of our log, not of one that was created again under its name.
 
-        A new log would have to have as many records first: so soon after the last good answer it cannot. Else Kafka is asked.
+        A new log would have to have as many records first: so soon after the last good answer it cannot, and nobody is asked.
+        """
+        self._is_in_doubt = time.monotonic() - self._same_at >= min(positions) / _FASTEST
+        if self._is_in_doubt:
+            self._ask()
+
+    def settle(self) -> None:
+        """Wait for the answer, when there was a doubt: an id that is still the same was so when the records were read.
+
         Raises `WrongLog`, and `KafkaUnavailable` when there is no answer.
         """
-        if time.monotonic() - self._same_at < min(positions) / _FASTEST:
+        if not self._is_in_doubt:
             return
-        self._ask()
         self._hear(_ANSWER_SECONDS)
         if self.trouble is not None:
             raise KafkaUnavailable(
                 f"Kafka did not say whether {self._log.topic} is still the same topic: {self.trouble}"
             )
+        self._is_in_doubt = False
 
     def _ask(self) -> None:
         self._asked_at = time.monotonic()

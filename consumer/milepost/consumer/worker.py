@@ -70,6 +70,7 @@ class Worker:
         self._reader = LogReader(config, group, log.partitions, self._troubles)
         self._materializer = Materializer(config.database, config.topic, keyring(config.integrity_keys))
         self._materializer.meanwhile = self._reader.ahead
+        self._materializer.before_commit = self._watch.settle
         self._outages = Outages(self._observer)
         self._materializer.silence = Patience(stop, self._outages.silent, self._observer.passes)
         self._isolation = Isolation(config.topic, self._observer)
@@ -107,8 +108,8 @@ class Worker:
                 self._sweeping.step(is_tried=self._outages.failures >= PATIENCE)
             batch = self._reader.batch(0 if self._sweeping.is_due else _WAIT_SECONDS)
             if batch.records:
-                # after it was read: what is confirmed now was so then
-                self._watch.confirm(record.offset for record in batch.records)
+                # after they were read; the answer comes while Postgres is at work, and is waited for before the COMMIT
+                self._watch.doubt(record.offset for record in batch.records)
             for records in self._isolation.parts(batch.records):
                 self._apply(records)
             if batch.skips:
