@@ -277,7 +277,7 @@ class Materializer:
         self._committed(plan)
         self._heads.keep(heads.values())
         for partition, move in plan.moves.items():
-            self._positions[partition] = Stand(move.next_offset, move.digest, move.epoch)
+            self._positions[partition] = move.stand
         self._policies = policies
         if version != policies.version:
             self._policies = load_policies(connection)

@@ -48,7 +48,7 @@ class Stand(NamedTuple):
     next_offset: int
     digest: bytes
     epoch: int = 0
-    """Moves when somebody else changes sessions of the partition, so that what is remembered of them is void."""
+    """Moves when sessions of the partition are changed and its position is not, so that what others remember of them is void."""
 
 
 class PartitionMove(msgspec.Struct):
@@ -58,11 +58,18 @@ class PartitionMove(msgspec.Struct):
     next_offset: int
     digest: bytes
     epoch: int = 0
+    changes_sessions: bool = False
+    """Whether sessions change though the position stays: then the epoch moves."""
     log_time: int | None = None
     events: int = 0
     quarantined: int = 0
     state_bytes: int = 0
     outcomes: dict[Outcome, int] = msgspec.field(default_factory=dict)
+
+    @property
+    def stand(self) -> Stand:
+        """Where the partition stands once it has moved."""
+        return Stand(self.next_offset, self.digest, self.epoch + self.changes_sessions)
 
 
 class PublisherMove(msgspec.Struct):
@@ -248,6 +255,6 @@ def moves_of(records: Sequence[LogRecord], positions: Mapping[int, Stand]) -> di
     return {partition: still(stand) for partition, stand in positions.items() if partition in partitions}
 
 
-def still(stand: Stand) -> PartitionMove:
+def still(stand: Stand, *, changes_sessions: bool = False) -> PartitionMove:
     """A move that goes nowhere yet."""
-    return PartitionMove(stand.next_offset, *stand)
+    return PartitionMove(stand.next_offset, *stand, changes_sessions)

@@ -40,9 +40,10 @@ class Sweep:
         self.pruned = 0
         """Checkpoints removed so far."""
 
-    def step(self, connection: Connection, cache: HeadCache, positions: Mapping[int, Stand], topic: str) -> bool:
+    def step(self, connection: Connection, cache: HeadCache, positions: dict[int, Stand], topic: str) -> bool:
         """Measure the next page in one transaction, or as much of it as that may hold; False when there was none left.
 
+        Whoever else remembers sessions of these partitions is fenced off: `positions` have new epochs afterwards.
         Raises `Fenced` when a partition is not ours any more.
         """
         statements = queries.load("materialize")
@@ -86,12 +87,12 @@ class Sweep:
         self,
         connection: Connection,
         heads: Mapping[SessionKey, Head],
-        positions: Mapping[int, Stand],
+        positions: dict[int, Stand],
         topic: str,
     ) -> bool:
         """Whether nothing was left for another transaction."""
         ours = {head.partition for head in heads.values()}
-        moves = {partition: still(positions[partition]) for partition in ours}
+        moves = {partition: still(positions[partition], changes_sessions=True) for partition in ours}
         plan = Plan(heads, Known({}, {}), self.policies, moves)
         is_whole = True
         for key, head in heads.items():
@@ -100,6 +101,7 @@ class Sweep:
             is_whole &= plan.pruned - before < limit
         with connection.transaction():
             write_plan(connection, plan, heads, topic, signer=self._signer)
+        positions.update({partition: move.stand for partition, move in moves.items()})
         self.pruned += plan.pruned
         return is_whole
 
