@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import psutil
@@ -153,6 +154,21 @@ def test_a_taken_port_is_left_to_who_has_it(stack: Stack) -> None:
         after = stack.status()
         assert after.postgres.address != before.postgres.address
         assert read_postgres(after.database) == ["kept"]
+
+
+def test_a_port_that_is_held_for_a_moment_more_is_waited_for(stack: Stack) -> None:
+    stack.start("postgres")
+    before = stack.status()
+    stack.kill("postgres", signal.SIGKILL)
+    stack.stop("postgres")
+    assert before.postgres.address is not None
+    # as a killed server holds it, whose first thread is gone and whose others are not
+    holding = socket.create_server(("127.0.0.1", int(before.postgres.address.split(":")[1])))
+    letting_go = threading.Timer(1.0, holding.close)
+    letting_go.start()
+    stack.start("postgres")
+    letting_go.join()
+    assert stack.status().postgres.address == before.postgres.address
 
 
 def test_a_server_that_fails_is_told_with_its_log_and_nothing_stays(stack: Stack) -> None:

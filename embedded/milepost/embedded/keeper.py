@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from milepost.embedded.errors import EmbeddedError, ServerFailed
-from milepost.embedded.ports import free_ports, is_free
+from milepost.embedded.ports import become_free, free_ports, is_free
 from milepost.embedded.process import end, outliving, recorded, send, spawn, unrecorded
 from milepost.embedded.server import NotReady
 from milepost.embedded.settings import LOOPBACK
@@ -29,6 +29,7 @@ _ASKING_PAUSE = 0.05
 _ASKING_LIMIT = 2.0
 _LINES_SHOWN = 15
 _DEATH_LIMIT = 10.0
+_PORT_LIMIT = 5.0
 
 
 class Keeper:
@@ -59,11 +60,11 @@ class Keeper:
         self._version = self._server.find_programs()
 
     def launch(self) -> None:
-        """Starts it on its old ports if they are free, else on new ones, and returns at once."""
+        """Starts it on its old ports if they are free, or soon become so, else on new ones; does not wait for it."""
         if not self._version:
             self.find_programs()
         ports = read_record(self._record_file).ports
-        if len(ports) != self._server.ports_needed or not all(map(is_free, ports)):
+        if len(ports) != self._server.ports_needed or not become_free(ports, _PORT_LIMIT):
             ports = free_ports(self._server.ports_needed)
         self._progress(f"{self._server.title}: starting on port {ports[0]}")
         launch = self._server.prepare(ports)

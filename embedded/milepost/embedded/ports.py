@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import operator
 import random
 import socket
+from typing import TYPE_CHECKING
+
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from milepost.embedded.errors import EmbeddedError
 from milepost.embedded.settings import LOOPBACK
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 # below where systems take the local ends of outgoing connections from: none of those can take a stopped server's port
 _LOWEST, _HIGHEST = 20_000, 32_000
 _TRIES = 200
+_PAUSE = 0.05
 
 
 def is_free(port: int) -> bool:
@@ -23,6 +31,17 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def become_free(ports: Sequence[int], limit: float) -> bool:
+    """Whether all are free within `limit` seconds: a killed server is a zombie before the last of its threads lets go of them."""
+    asking = Retrying(
+        stop=stop_after_delay(limit),
+        wait=wait_fixed(_PAUSE),
+        retry=retry_if_result(operator.not_),
+        retry_error_callback=lambda _: False,
+    )
+    return bool(asking(lambda: all(map(is_free, ports))))
 
 
 def free_ports(count: int) -> list[int]:
