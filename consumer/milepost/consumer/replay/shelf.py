@@ -42,7 +42,7 @@ class Shelf:
             self._remove(key, removal)
         rows, seqs, added = self._rows, self._seqs, 0
         for place, row in plan.inserts.items():
-            _thin(row.record)
+            row.record = _lean(row.record)
             rows[place] = row
             key, seq = place
             if (of_session := seqs.get(key)) is None:
@@ -85,7 +85,6 @@ class Shelf:
         self._bytes -= row.event.size + _ROW_BYTES
 
 
-def _thin(record: LogRecord) -> None:
-    """Keep of a record where it stood: the rest only the quarantine needs, and it would be held in memory."""
-    record.key = record.value = record.event = None
-    record.headers, record.packed = (), b""
+def _lean(record: LogRecord) -> LogRecord:
+    """Where a record stood, without what only the quarantine needs of it. A copy: the record is its reader's."""
+    return LogRecord(record.partition, record.offset, record.log_time, None, None, (), None)
