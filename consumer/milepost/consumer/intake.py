@@ -89,27 +89,20 @@ class Intake:
 
     def _decode(self) -> bool:
         """Decode the next records; whether there was room for one."""
-        raws, ready, weight = self._raw, self._ready, self._weight
-        pause = weight + _PIECE_BYTES
-        before = len(ready)
-        room = self._events - before
-        while raws and room:
-            raw = raws[0]
-            if ready and weight + raw.weight > self._size:
+        before, pause = len(self._ready), self._weight + _PIECE_BYTES
+        while self._raw and len(self._ready) < self._events and self._weight < pause:
+            raw = self._raw[0]
+            if self._ready and self._weight + raw.weight > self._size:
                 break
             try:
-                ready.append(decoded(raw, self._partitions))
+                self._ready.append(decoded(raw, self._partitions))
             except Exception as error:  # noqa: BLE001 - a fault of ours: it is raised by `batch`, as one of this partition
                 self._error = PartitionsFailed({raw.partition}, raw.offset)
                 self._error.__cause__ = error
                 break
-            raws.popleft()
-            weight += raw.weight
-            room -= 1
-            if weight >= pause:
-                break
-        self._weight = weight
-        return room < self._events - before
+            self._raw.popleft()
+            self._weight += raw.weight
+        return len(self._ready) > before
 
     def _read(self, limit: int, seconds: float) -> bool:
         try:

@@ -7,7 +7,13 @@ from typing import Final
 
 import msgspec
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    TopicDescription,
+)
 from tenacity import retry, retry_if_exception, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from milepost.consumer.kafka import ANSWER_SECONDS, code, is_unknown_topic, only, reason, translated
@@ -63,10 +69,14 @@ def find(client: AdminClient, servers: str, topic: str, *, seconds: float = ANSW
             if not is_unknown_topic(error):
                 raise
             return None
-        if not cluster.cluster_id or not found.partitions:
-            # taken for an answer, it would be another log
-            raise _no_answer("no id of the cluster" if not cluster.cluster_id else "no partitions")
-    return LogIdentity(str(cluster.cluster_id), topic, str(found.topic_id), len(found.partitions))
+        return identity_of(cluster.cluster_id, topic, found)
+
+
+def identity_of(cluster_id: str | None, topic: str, found: TopicDescription) -> LogIdentity:
+    """The identity that Kafka's answers tell. Raises `KafkaException` for one with a hole, which would be another log's."""
+    if not cluster_id or not found.partitions:
+        raise _no_answer("no id of the cluster" if not cluster_id else "no partitions")
+    return LogIdentity(str(cluster_id), topic, str(found.topic_id), len(found.partitions))
 
 
 def ends(client: AdminClient, servers: str, log: LogIdentity) -> dict[int, int]:

@@ -47,7 +47,8 @@ def position_error(error: KafkaError, topic: str, partition: int | None, positio
             "is applied, lest they be lost; read them with another client, and see who sent them"
         )
     if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):  # noqa: SLF001
-        raise gone(topic, f"the view stands at offset {position} of partition {partition}")
+        where = f"stands at offset {position} of partition {partition}" if position is not None else "was built from it"
+        raise gone(topic, f"the view {where}")
     if error.fatal():
         raise KafkaUnavailable(f"Kafka ended the connection for good: {error.str()}")
     logger.info("kafka: partition %s: %s", partition, error.str())

@@ -9,7 +9,7 @@ from milepost.consumer.database import Connection, scalar
 from milepost.consumer.heads import Head, HeadCache, SessionKey
 from milepost.consumer.integrity.checks import Signature
 from milepost.consumer.integrity.signer import Signer, require_unsigned
-from milepost.consumer.numbers import number_in_headers
+from milepost.consumer.numbers import numbered
 from milepost.consumer.plan import CheckpointKey, EventKey, Known, PublisherKey
 from milepost.consumer.records import LogRecord
 from milepost.consumer.retention import Live, Policies, policies_of
@@ -105,13 +105,7 @@ def load_known(connection: Connection, heads: dict[SessionKey, Head], records: S
 
 def _numbers(connection: Connection, records: Sequence[LogRecord]) -> dict[PublisherKey, int]:
     """The highest number seen of each publisher of the batch, in each partition."""
-    keys: set[PublisherKey] = set()
-    for record in records:
-        if (event := record.event) is None:
-            if (found := number_in_headers(record)) is not None:
-                keys.add((found.publisher_id, record.partition))
-        elif event.publisher_id is not None and event.publisher_seq is not None:
-            keys.add((event.publisher_id, record.partition))
+    keys = {(found.publisher_id, record.partition) for record in records if (found := numbered(record)) is not None}
     if not keys:
         return {}
     columns = [[publisher_id for publisher_id, _ in keys], [partition for _, partition in keys]]

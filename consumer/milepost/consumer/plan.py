@@ -13,7 +13,7 @@ import msgspec
 
 from milepost.consumer.chain import extend, extend_partition
 from milepost.consumer.heads import Head, SessionKey
-from milepost.consumer.numbers import number_in_headers
+from milepost.consumer.numbers import Numbered, numbered
 from milepost.consumer.records import LogRecord
 from milepost.consumer.retention import Live, Policies
 from milepost.consumer.rules import Outcome, Seen, judge, may_repeat_checkpoint, may_repeat_event
@@ -48,7 +48,7 @@ class Stand(NamedTuple):
     next_offset: int
     digest: bytes
     epoch: int = 0
-    """Moves when sessions of the partition are changed and its position is not, so that what others remember of them is void."""
+    """Moves with each change of the partition's sessions, so that what others remember of them is void."""
 
 
 class PartitionMove(msgspec.Struct):
@@ -58,8 +58,6 @@ class PartitionMove(msgspec.Struct):
     next_offset: int
     digest: bytes
     epoch: int = 0
-    changes_sessions: bool = False
-    """Whether sessions change though the position stays: then the epoch moves."""
     log_time: int | None = None
     events: int = 0
     quarantined: int = 0
@@ -69,7 +67,7 @@ class PartitionMove(msgspec.Struct):
     @property
     def stand(self) -> Stand:
         """Where the partition stands once it has moved."""
-        return Stand(self.next_offset, self.digest, self.epoch + self.changes_sessions)
+        return Stand(self.next_offset, self.digest, self.epoch + 1)
 
 
 class PublisherMove(msgspec.Struct):
@@ -120,10 +118,10 @@ class Plan:
         if record.event is None:
             self.quarantine.append(record)
             move.quarantined += 1
-            if (found := number_in_headers(record)) is not None:
-                self._count_publisher(record, found.publisher_id, found.seq, found.source)
         else:
             self._add_event(record, record.event, move)
+        if (found := numbered(record)) is not None:
+            self._count_publisher(record, found)
         move.events += 1
         move.next_offset = record.offset + 1
         move.log_time = record.log_time
@@ -144,13 +142,12 @@ class Plan:
         key = (event.tenant_id, event.session_id)
         head = self._heads[key]
         seq = head.last_seq + 1
-        if key not in self._first_seq:
-            self._first_seq[key] = seq
+        self._first_seq.setdefault(key, seq)
         outcome = self._judge(head, key, event)
-        chain = head.chain = extend(head.chain, event, seq, outcome)
-        row = HistoryRow(record, event, seq, outcome, chain)
+        head.chain = extend(head.chain, event, seq, outcome)
+        row = HistoryRow(record, event, seq, outcome, head.chain)
         self.history.append(row)
-        if seq == 1:
+        if not head.last_seq:
             head.first_event_time = event.event_time
         head.last_seq = seq
         head.last_event_time = event.event_time
@@ -162,8 +159,6 @@ class Plan:
                 self._delete(head, key, row)
         move.outcomes[outcome] = move.outcomes.get(outcome, 0) + 1
         move.state_bytes += size
-        if event.publisher_id is not None and event.publisher_seq is not None:
-            self._count_publisher(record, event.publisher_id, event.publisher_seq, event.source)
 
     def _judge(self, head: Head, key: SessionKey, event: Envelope) -> Outcome:
         """Judge the event by what came before it, then let its session's head know its ids."""
@@ -223,19 +218,18 @@ class Plan:
         head.live_checkpoints = head.live_bytes = head.pruned_seq = 0
         head.deleted_at, head.deleted_seq = row.event.event_time, row.seq
 
-    def _count_publisher(self, record: LogRecord, publisher_id: bytes, seq: int, source: str) -> None:
+    def _count_publisher(self, record: LogRecord, found: Numbered) -> None:
         """Count an event once: what comes again, whatever became of it, has no higher number than was seen before."""
-        key = (publisher_id, record.partition)
-        numbers = self._known.numbers
-        if seq <= numbers.get(key, 0):
+        key = (found.publisher_id, record.partition)
+        if found.seq <= self._known.numbers.get(key, 0):
             return
-        numbers[key] = seq
+        self._known.numbers[key] = found.seq
         move = self.publishers.get(key)
         if move is None:
-            self.publishers[key] = PublisherMove(source, 1, seq, record.log_time, record.log_time)
+            self.publishers[key] = PublisherMove(found.source, 1, found.seq, record.log_time, record.log_time)
         else:
             move.events += 1
-            move.highest_seq = seq
+            move.highest_seq = found.seq
             move.last_seen = record.log_time
 
 
@@ -255,6 +249,6 @@ def moves_of(records: Sequence[LogRecord], positions: Mapping[int, Stand]) -> di
     return {partition: still(stand) for partition, stand in positions.items() if partition in partitions}
 
 
-def still(stand: Stand, *, changes_sessions: bool = False) -> PartitionMove:
+def still(stand: Stand) -> PartitionMove:
     """A move that goes nowhere yet."""
-    return PartitionMove(stand.next_offset, *stand, changes_sessions)
+    return PartitionMove(stand.next_offset, *stand)

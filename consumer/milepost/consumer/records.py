@@ -90,7 +90,9 @@ def taken(message: Message) -> RawRecord:
 def decoded(raw: RawRecord, partitions: int | None) -> LogRecord:
     """The record with its event, or the reason why it has none; `partitions` as for `from_parts`."""
     parts = (raw.partition, raw.offset, raw.log_time, raw.key, raw.value, raw.headers)
-    return from_parts(*parts, partitions, raw.packed) if raw.is_readable else unreadable(*parts)
+    record = from_parts(*parts, partitions) if raw.is_readable else unreadable(*parts)
+    record.packed = raw.packed
+    return record
 
 
 def from_parts(
@@ -101,9 +103,8 @@ def from_parts(
     value: bytes | None,
     headers: Headers | None,
     partitions: int | None = None,
-    pack: bytes = b"",
 ) -> LogRecord:
-    """A record from what the log holds of it; `log_time` in microseconds, `pack` as `LogRecord.packed`.
+    """A record from what the log holds of it; `log_time` in microseconds.
 
     Of `partitions`, how many the log has, it must lie in the one that its key goes to; None asks nothing of where it lies.
     """
@@ -114,8 +115,8 @@ def from_parts(
     except InvalidRecord as fault:
         # it is kept with the record, and its frames and causes would keep all that was decoded of it
         fault.__traceback__ = fault.__context__ = fault.__cause__ = None
-        return LogRecord(partition, offset, log_time, key, value, headers or (), None, fault, pack)
-    return LogRecord(partition, offset, log_time, key, value, headers or (), event, None, pack)
+        return LogRecord(partition, offset, log_time, key, value, headers or (), None, fault)
+    return LogRecord(partition, offset, log_time, key, value, headers or (), event)
 
 
 def _check_partition(key: bytes, partition: int, partitions: int) -> None:

@@ -92,7 +92,7 @@ class Sweep:
     ) -> bool:
         """Whether nothing was left for another transaction."""
         ours = {head.partition for head in heads.values()}
-        moves = {partition: still(positions[partition], changes_sessions=True) for partition in ours}
+        moves = {partition: still(positions[partition]) for partition in ours}
         plan = Plan(heads, Known({}, {}), self.policies, moves)
         is_whole = True
         for key, head in heads.items():

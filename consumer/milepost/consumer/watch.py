@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, TopicDescription  # type: ignore[
 
 from milepost.consumer import kafka, queries
 from milepost.consumer.database import Connection
-from milepost.consumer.log import LogIdentity, beginnings, ends, identify
+from milepost.consumer.log import LogIdentity, beginnings, ends, identify, identity_of
 from milepost.consumer.log_errors import REBUILD, gone
 from milepost.schemas import KafkaUnavailable, WrongLog, WrongView
 
@@ -46,13 +46,12 @@ def compare(bound: LogIdentity, found: LogIdentity) -> None:
     """Raise `WrongLog` when the log found is not the one that the view was built from, saying what differs."""
     if bound == found:
         return
-    rebuild = REBUILD
     if bound.cluster_id != found.cluster_id:
-        what, remedy = "another cluster", f"point --kafka at the right one, or {rebuild}"
+        what, remedy = "another cluster", f"point --kafka at the right one, or {REBUILD}"
     elif bound.topic != found.topic:
-        what, remedy = "another topic", f"point --topic at {bound.topic}, or {rebuild}"
+        what, remedy = "another topic", f"point --topic at {bound.topic}, or {REBUILD}"
     elif bound.topic_id != found.topic_id:
-        what, remedy = "a topic that was created again under the old name", rebuild
+        what, remedy = "a topic that was created again under the old name", REBUILD
     else:
         what = "another number of partitions, so that a session's next event may lie elsewhere than its last"
         remedy = "copy the log to a new topic of that many partitions with: milepost topic migrate"
@@ -132,7 +131,7 @@ class LogWatch:
         if asked is None:
             return
         try:
-            found = asked.result(seconds)
+            found = identity_of(self._log.cluster_id, self._log.topic, asked.result(seconds))
         except KafkaException as error:
             if kafka.is_unknown_topic(error):
                 raise gone(self._log.topic, f"the view was built from {self._log}") from None
@@ -141,14 +140,8 @@ class LogWatch:
         except TimeoutError:
             self.trouble = f"no answer within {seconds:g} s"
             return
-        if not found.partitions:
-            # taken for an answer, it would be another log
-            self.trouble = "an answer without partitions"
-            return
         self.trouble = None
-        compare(
-            self._log, LogIdentity(self._log.cluster_id, self._log.topic, str(found.topic_id), len(found.partitions))
-        )
+        compare(self._log, found)
         self._same_at = self._asked_at
 
 

@@ -117,7 +117,6 @@ def _move_positions(connection: Connection, moves: Mapping[int, PartitionMove]) 
                 move.state_bytes,
                 move.digest,
                 move.epoch,
-                move.stand.epoch,
             )
             for partition, move in moves.items()
         ]

@@ -9,6 +9,7 @@ from milepost.consumer.audit.partition import PartitionRow
 from milepost.consumer.database import Connection, scalar
 from milepost.consumer.integrity.facts import moment
 from milepost.consumer.log import LogIdentity
+from milepost.consumer.log_errors import REBUILD
 from milepost.consumer.replay.plan import ReplayState, stored
 from milepost.consumer.watch import bound_log
 from milepost.schemas import InvalidSetting, Position, WrongView
@@ -76,7 +77,7 @@ def policies_version(connection: Connection) -> int:
     if row is None:
         raise WrongView(
             "expected the version of the retention policies in milepost.retention_version, found no row: it was removed; "
-            "rebuild the view in an empty database with: milepost replay --into DATABASE"
+            f"{REBUILD}"
         )
     return int(row[0])
 

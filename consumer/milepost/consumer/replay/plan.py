@@ -8,6 +8,7 @@ import msgspec
 
 from milepost.consumer import queries
 from milepost.consumer.database import Connection, scalar
+from milepost.consumer.log_errors import REBUILD
 from milepost.consumer.policies import PolicyRow, set_policy, show
 from milepost.consumer.retention import DEFAULT_NEWEST
 from milepost.schemas import WrongView
@@ -62,7 +63,7 @@ def stored(connection: Connection) -> ReplayState | None:
     except msgspec.DecodeError as error:
         raise WrongView(
             f"expected in milepost.view.replay what milepost replay was asked for, found {str(text)[:200]} ({error}): it was "
-            "changed by hand; rebuild the view in an empty database with: milepost replay --into DATABASE"
+            f"changed by hand; {REBUILD}"
         ) from None
 
 

@@ -6,7 +6,7 @@ the likeliest to be pruned; what of it survives is read from the log once more (
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 from typing import Final
 
@@ -26,8 +26,8 @@ class Shelf:
     def __init__(self, limit: int = HELD_BYTES) -> None:
         self._limit = limit
         self._rows: OrderedDict[tuple[SessionKey, int], HistoryRow] = OrderedDict()
-        self._seqs: dict[SessionKey, deque[int]] = {}
-        self._pinned: dict[SessionKey, list[int]] = {}
+        self._seqs: defaultdict[SessionKey, deque[int]] = defaultdict(deque)
+        self._pinned: defaultdict[SessionKey, list[int]] = defaultdict(list)
         """Those that retention has passed by: only a deletion looks at them again."""
         self._bytes = 0
         self.forgotten = 0
@@ -40,16 +40,11 @@ class Shelf:
         """Take over what a committed plan inserts, and drop what it removes."""
         for key, removal in plan.removals.items():
             self._remove(key, removal)
-        rows, seqs, added = self._rows, self._seqs, 0
-        for place, row in plan.inserts.items():
+        for (key, seq), row in plan.inserts.items():
             row.record = _lean(row.record)
-            rows[place] = row
-            key, seq = place
-            if (of_session := seqs.get(key)) is None:
-                of_session = seqs[key] = deque()
-            of_session.append(seq)
-            added += row.event.size + _ROW_BYTES
-        self._bytes += added
+            self._rows[key, seq] = row
+            self._seqs[key].append(seq)
+            self._bytes += row.event.size + _ROW_BYTES
         while self._bytes > self._limit and self._rows:
             (key, seq), _ = next(iter(self._rows.items()))
             self._drop(key, seq)
@@ -72,7 +67,7 @@ class Shelf:
             seq = seqs.popleft()
             row = rows.get((key, seq))
             if row is not None and not all_of_them and row.event.pinned:
-                self._pinned.setdefault(key, []).append(seq)
+                self._pinned[key].append(seq)
             elif row is not None and seq > low:
                 self._drop(key, seq)
         if all_of_them:

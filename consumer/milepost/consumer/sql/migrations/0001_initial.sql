@@ -63,7 +63,7 @@ comment on column milepost.partitions.log_time is 'The log''s time of the last r
 comment on column milepost.partitions.retention_version is
     'The policies that all sessions of the partition were measured by; set by a sweep after a change.';
 comment on column milepost.partitions.epoch is
-    'Moves when sessions change and next_offset does not: by a sweep, a quarantine retry, a new key. What others remember is void then.';
+    'Moves with each change of the partition''s sessions, by events, sweeps, retries or a new key. What others remember of them is void then.';
 comment on column milepost.partitions.digest is 'Running digest over all records below next_offset: docs/chain.md.';
 -- one row per session: its head
 create table milepost.sessions (

@@ -98,12 +98,12 @@ set next_offset = m.next_offset,
     quarantined = p.quarantined + m.quarantined,
     state_bytes = p.state_bytes + m.state_bytes,
     digest = m.digest,
-    epoch = m.next_epoch,
+    epoch = p.epoch + 1,
     recorded_at = now()
 from unnest(%b::int4[], %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::int8[],
-            %b::int8[], %b::int8[], %b::bytea[], %b::int8[], %b::int8[])
+            %b::int8[], %b::int8[], %b::bytea[], %b::int8[])
     as m (partition, expected, next_offset, log_time, events, applied, duplicates, stale, conflicts,
-          quarantined, state_bytes, digest, epoch, next_epoch)
+          quarantined, state_bytes, digest, epoch)
 where p.partition = m.partition and p.next_offset = m.expected and p.epoch = m.epoch
 returning p.partition, (select version from milepost.retention_version)
 
