@@ -80,6 +80,46 @@ def test_ahead_reads_and_decodes_without_waiting_until_nothing_is_there() -> Non
     assert offsets(intake.batch(1.0)) == [0, 1, 2]
 
 
+def test_ahead_fills_two_batches_and_no_more() -> None:
+    log = Log(records(*(raw(n) for n in range(4))), records(*(raw(n) for n in range(4, 9))))
+    intake = Intake(log, None, 3, 1_000)
+    while intake.ahead():
+        pass
+    assert log.pieces == [records(raw(6), raw(7), raw(8))]
+    assert [offsets(intake.batch(1.0)) for _ in range(3)] == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+
+
+def test_full_batches_are_given_out_before_a_record_that_cannot_be_decoded_but_not_before_a_wrong_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def decoded(found: RawRecord, partitions: int | None) -> LogRecord:
+        if found.offset == 5:
+            raise KeyError("a bug")
+        return records_module.decoded(found, partitions)
+
+    monkeypatch.setattr(intake_module, "decoded", decoded)
+    intake = Intake(Log(records(*(raw(n) for n in range(6)))), None, 3, 1_000)
+    while intake.ahead():
+        pass
+    assert [offsets(intake.batch(1.0)) for _ in range(2)] == [[0, 1, 2], [3, 4]]
+    with pytest.raises(PartitionsFailed):
+        intake.batch(1.0)
+    intake = Intake(Log(records(*(raw(n) for n in range(4))), WrongLog("gone")), None, 3, 1_000)
+    while intake.ahead():
+        pass
+    with pytest.raises(WrongLog, match="gone"):
+        intake.batch(1.0)
+
+
+def test_a_skip_waits_for_all_batches_that_lie_before_it() -> None:
+    intake = Intake(Log(Fetched([raw(0), raw(1), raw(2)], {0: 9}, 4)), None, 2, 1_000)
+    while intake.ahead():
+        pass
+    batches = [intake.batch(1.0) for _ in range(2)]
+    assert [(offsets(batch), batch.skips) for batch in batches] == [([0, 1], {}), ([2], {0: 9})]
+    assert intake.is_empty
+
+
 def test_a_piece_is_a_few_records_or_one_large_one(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 

@@ -1,4 +1,4 @@
-"""The next batch, made ready piece by piece: read and decoded while Postgres is busy with the one before.
+"""The next batches, made ready piece by piece: read and decoded while Postgres is busy with the one before.
 
 One thread does both: `overlap` calls us wherever it would wait for Postgres.
 """
@@ -17,6 +17,8 @@ from milepost.consumer.records import LogRecord, RawRecord, decoded
 
 _PIECE_BYTES: Final = 32_768
 """About how much is decoded before somebody looks at Postgres again."""
+_AHEAD: Final = 1
+"""Full batches that may wait beside the one that is being filled, so that there is work while Postgres takes long over one."""
 
 Fetch = Callable[[int, float], Fetched]
 """Called with how many records are wanted, and how many seconds to wait for the first."""
@@ -44,6 +46,7 @@ class Intake:
     def clear(self) -> None:
         """Forget what was read: the positions have changed."""
         self._raw: deque[RawRecord] = deque()
+        self._full: deque[list[LogRecord]] = deque()
         self._ready: list[LogRecord] = []
         self._weight = 0
         self._skips: dict[int, int] = {}
@@ -53,7 +56,7 @@ class Intake:
     @property
     def is_empty(self) -> bool:
         """Whether nothing that was read waits for its batch."""
-        return not (self._ready or self._raw or self._skips)
+        return not (self._full or self._ready or self._raw or self._skips)
 
     def batch(self, seconds: float) -> Batch:
         """The next batch, of what has arrived by now; waits so long for a record when there is none.
@@ -61,25 +64,44 @@ class Intake:
         Raises what reading raises at once: what was read before it may come from another log. A record that cannot be decoded
         for a fault of ours is raised as `PartitionsFailed`, once everything before it is given out.
         """
-        if not self._ready and not self._raw and self._error is None:
+        if not (self._full or self._ready or self._raw or self._error):
             self._read(self._events, seconds)
-        while self.ahead():
+        while not self._full and self._fill():
             pass
-        if (error := self._error) is not None and not (self._ready and isinstance(error, PartitionsFailed)):
+        has_records = bool(self._full or self._ready)
+        if (error := self._error) is not None and not (has_records and isinstance(error, PartitionsFailed)):
             self.clear()
             raise error
-        batch = Batch(self._ready, {})
-        self._ready, self._weight, self._seen = [], 0, 0
-        if not self._raw:
+        if not self._full:
+            self._end_batch()
+        batch = Batch(self._full.popleft(), {})
+        if not (self._full or self._ready or self._raw):
             batch.skips, self._skips = self._skips, {}
         return batch
 
     def ahead(self) -> bool:
-        """Do a piece of the next batch: decode a few records, or read some more. Never waits, raises nothing.
+        """Do a piece of the next batches: decode a few records, or read some more. Never waits, raises nothing.
 
-        False when the batch is full, or nothing more has arrived.
+        False when they are full, or nothing more has arrived.
         """
-        if len(self._ready) >= self._events or isinstance(self._error, PartitionsFailed):
+        if self._fill():
+            return True
+        if self._is_full() and len(self._full) < _AHEAD:
+            self._end_batch()
+            return True
+        return False
+
+    def _end_batch(self) -> None:
+        self._full.append(self._ready)
+        self._ready, self._weight, self._seen = [], 0, 0
+
+    def _is_full(self) -> bool:
+        ready, raw = self._ready, self._raw
+        return len(ready) >= self._events or bool(ready and raw and self._weight + raw[0].weight > self._size)
+
+    def _fill(self) -> bool:
+        """Do a piece of the batch that is being filled; false when it is full, or nothing more has arrived."""
+        if self._is_full() or isinstance(self._error, PartitionsFailed):
             return False
         if not self._raw:
             # a log of which little is wanted ends a batch, too: its position moves on
@@ -90,10 +112,8 @@ class Intake:
     def _decode(self) -> bool:
         """Decode the next records; whether there was room for one."""
         before, pause = len(self._ready), self._weight + _PIECE_BYTES
-        while self._raw and len(self._ready) < self._events and self._weight < pause:
+        while self._raw and self._weight < pause and not self._is_full():
             raw = self._raw[0]
-            if self._ready and self._weight + raw.weight > self._size:
-                break
             try:
                 self._ready.append(decoded(raw, self._partitions))
             except Exception as error:  # noqa: BLE001 - a fault of ours: it is raised by `batch`, as one of this partition

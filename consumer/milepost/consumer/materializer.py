@@ -1,6 +1,6 @@
 """The promise: one transaction moves a batch's rows, history, heads, retention and the partitions' positions together.
 
-The position is moved by compare-and-set on the stored one, first of all: who has lost a partition changes nothing.
+First of all the stored position is compared and held: who has lost a partition changes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from milepost.consumer.integrity.keys import Keyring
 from milepost.consumer.integrity.signer import Signer, require_same
 from milepost.consumer.lookup import load_heads, load_known, load_policies
 from milepost.consumer.overlap import OverlappingConnection, Piece, Silence, nothing, patient
-from milepost.consumer.plan import Plan, Stand, moves_of
+from milepost.consumer.plan import HistoryRow, Plan, Stand, moves_of
 from milepost.consumer.records import LogRecord
 from milepost.consumer.retention import Policies
 from milepost.consumer.rules import Outcome
@@ -269,10 +269,9 @@ class Materializer:
         heads = self._load_heads(connection, _keys(records), records, policies)
         known = load_known(connection, heads, records)
         plan = Plan(heads, known, policies, moves_of(records, self._positions))
-        for record in records:
-            plan.add(record)
         with refusals(), connection.transaction():
-            version = self._write_plan(connection, plan, heads)
+            # planned row by row, while Postgres takes in the rows before
+            version = self._write_plan(connection, plan, plan.rows(records), heads)
             self.before_commit()
         self._committed(plan)
         self._heads.keep(heads.values())
@@ -295,8 +294,10 @@ class Materializer:
     ) -> dict[SessionKey, Head]:
         return load_heads(connection, self._heads, keys, records, signer=self._signer)
 
-    def _write_plan(self, connection: Connection, plan: Plan, heads: dict[SessionKey, Head]) -> int:
-        return write_plan(connection, plan, heads, self._topic, signer=self._signer)
+    def _write_plan(
+        self, connection: Connection, plan: Plan, rows: Iterable[HistoryRow], heads: dict[SessionKey, Head]
+    ) -> int:
+        return write_plan(connection, plan, rows, heads, self._topic, signer=self._signer)
 
     def _committed(self, plan: Plan) -> None:
         """The plan's transaction has ended well."""

@@ -33,7 +33,7 @@ class Tables:
         self._history: defaultdict[SessionKey, list[HistoryRow]] = defaultdict(list)
 
     def write(self, plan: Plan) -> None:
-        """Do what a plan says, in the order of `write_plan`."""
+        """Do what a plan says."""
         for partition, move in plan.moves.items():
             self.next_offsets[partition] = move.next_offset
         for key, removal in plan.removals.items():

@@ -68,15 +68,14 @@ class OverlappingConnection(psycopg.Connection[TupleRow]):
 
     def _work_until(self, wants: Wait) -> Ready:
         """Work until the socket is ready or nothing is left to do; what it is ready for."""
-        found = Ready.NONE
-        poller: Any = None
-        while not found and self._does_a_piece():
-            if poller is None:
-                poller = select.poll()
-                poller.register(self.pgconn.socket, _EVENTS[wants])
+        poller = select.poll()
+        poller.register(self.pgconn.socket, _EVENTS[wants])
+        while True:
+            # first of all, so that the server does not wait for us
             for _, events in poller.poll(0):
-                found = _ready(wants, events)
-        return found
+                return _ready(wants, events)
+            if not self._does_a_piece():
+                return Ready.NONE
 
     def _tell(self, seconds: float) -> None:
         try:

@@ -6,7 +6,7 @@ Events that a batch both brings and removes again, by retention or deletion, are
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -126,6 +126,13 @@ class Plan:
         move.next_offset = record.offset + 1
         move.log_time = record.log_time
         move.digest = extend_partition(move.digest, record)
+
+    def rows(self, records: Iterable[LogRecord]) -> Iterator[HistoryRow]:
+        """Take records one by one as they are asked for: the history row of each that is an event."""
+        for record in records:
+            self.add(record)
+            if record.event is not None:
+                yield self.history[-1]
 
     def remember(self) -> None:
         """Let `known` have the ids of the events that were added: it is asked for those of the batch as well."""

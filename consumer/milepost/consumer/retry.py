@@ -154,8 +154,7 @@ class Retry:
             known.numbers[number.publisher_id, record.partition] = number.seq - 1
         move = PartitionMove(record.offset, record.offset, START)
         plan = Plan(heads, known, load_policies(connection), {record.partition: move})
-        plan.add(record)
-        write_rows(connection, plan, heads, topic, signer=signer)
+        write_rows(connection, plan, plan.rows([record]), heads, topic, signer=signer)
         (outcome,) = move.outcomes
         counts = [move.outcomes.get(each, 0) for each in Outcome]
         connection.execute(self._statements["move_totals"], [*counts, move.state_bytes, record.partition])

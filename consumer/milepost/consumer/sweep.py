@@ -100,7 +100,7 @@ class Sweep:
             plan.prune(head, key, limit)
             is_whole &= plan.pruned - before < limit
         with connection.transaction():
-            write_plan(connection, plan, heads, topic, signer=self._signer)
+            write_plan(connection, plan, (), heads, topic, signer=self._signer)
         positions.update({partition: move.stand for partition, move in moves.items()})
         self.pruned += plan.pruned
         return is_whole

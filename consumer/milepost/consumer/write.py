@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 from milepost.consumer import queries, staging
-from milepost.consumer.database import Connection, is_record_at_fault
+from milepost.consumer.database import Connection, is_record_at_fault, scalar
 from milepost.consumer.heads import Head, SessionKey
 from milepost.consumer.integrity.signer import Signer
 from milepost.consumer.plan import HistoryRow, PartitionMove, Plan
@@ -47,6 +47,7 @@ def refusals() -> Iterator[None]:
 def write_plan(
     connection: Connection,
     plan: Plan,
+    rows: Iterable[HistoryRow],
     heads: Mapping[SessionKey, Head],
     topic: str,
     *,
@@ -55,13 +56,15 @@ def write_plan(
 ) -> int:
     """Write a plan inside the open transaction, without its states if told so. Returns the policies' version as it is now.
 
+    `rows`: those of its history; they may be planned while they are asked for (`Plan.rows`), and all else is read after them.
     Rows and heads are signed when there is a signer.
 
     Raises `Fenced` when a position is not where the plan expects it, `RefusedRowError` when a record is at fault.
     """
     with refusals():
+        _hold_positions(connection, plan.moves)
+        write_rows(connection, plan, rows, heads, topic, states=states, signer=signer)
         version = _move_positions(connection, plan.moves)
-        write_rows(connection, plan, heads, topic, states=states, signer=signer)
         _quarantine(connection, plan, topic)
     return version
 
@@ -69,24 +72,31 @@ def write_plan(
 def write_rows(
     connection: Connection,
     plan: Plan,
+    rows: Iterable[HistoryRow],
     heads: Mapping[SessionKey, Head],
     topic: str,
     *,
     states: bool = True,
     signer: Signer | None = None,
 ) -> None:
-    """Write what a plan says of sessions and publishers. Raises `RefusedRowError` when a record is at fault."""
+    """Write what a plan says of sessions and publishers, `rows` as for `write_plan`.
+
+    Raises `RefusedRowError` when a record is at fault.
+    """
     with refusals():
+        if rows:
+            _copy(connection, "history", HISTORY_COLUMNS, rows, lambda row: history_values(row, topic))
         if states:
             _remove(connection, plan)
-            copy_checkpoints(connection, list(plan.inserts.values()), signer)
-        _copy(connection, "history", HISTORY_COLUMNS, plan.history, lambda row: history_values(row, topic))
+            copy_checkpoints(connection, plan.inserts.values(), signer)
         _upsert_sessions(connection, list(heads.values()), signer)
         _upsert_publishers(connection, plan)
 
 
-def copy_checkpoints(connection: Connection, rows: Sequence[HistoryRow], signer: Signer | None = None) -> None:
+def copy_checkpoints(connection: Connection, rows: Collection[HistoryRow], signer: Signer | None = None) -> None:
     """Write live checkpoints. Raises `RefusedRowError` when a row is at fault."""
+    if not rows:
+        return
     if signer is None:
         _copy(connection, "checkpoints", CHECKPOINT_COLUMNS, rows, checkpoint_values)
         return
@@ -100,12 +110,20 @@ def copy_checkpoints(connection: Connection, rows: Sequence[HistoryRow], signer:
     )
 
 
+def _hold_positions(connection: Connection, moves: Mapping[int, PartitionMove]) -> None:
+    """Lock the positions where the plan expects them, before anything is written."""
+    columns = _columns([(partition, move.expected, move.epoch) for partition, move in moves.items()])
+    held = connection.execute(queries.load("materialize")["hold_positions"], columns).fetchall()
+    if lost := moves.keys() - {partition for (partition,) in held}:
+        raise Fenced(frozenset(lost))
+
+
 def _move_positions(connection: Connection, moves: Mapping[int, PartitionMove]) -> int:
+    """Move the positions that are held. Returns the policies' version."""
     columns = _columns(
         [
             (
                 partition,
-                move.expected,
                 move.next_offset,
                 move.log_time,
                 move.events,
@@ -116,15 +134,11 @@ def _move_positions(connection: Connection, moves: Mapping[int, PartitionMove]) 
                 move.quarantined,
                 move.state_bytes,
                 move.digest,
-                move.epoch,
             )
             for partition, move in moves.items()
         ]
     )
-    moved = connection.execute(queries.load("materialize")["move_positions"], columns).fetchall()
-    if lost := moves.keys() - {partition for partition, _ in moved}:
-        raise Fenced(frozenset(lost))
-    return int(moved[0][1])
+    return int(str(scalar(connection, queries.load("materialize")["move_positions"], *columns)))
 
 
 def _remove(connection: Connection, plan: Plan) -> None:
@@ -140,11 +154,10 @@ def _copy(
     connection: Connection,
     table: str,
     columns: Mapping[str, str],
-    rows: Sequence[HistoryRow],
+    rows: Iterable[HistoryRow],
     values: Callable[[HistoryRow], tuple[object, ...]],
 ) -> None:
-    if not rows:
-        return
+    sent: list[HistoryRow] = []
     statement = sql.SQL("copy {} ({}) from stdin (format binary)").format(
         staging.target(connection, table), sql.SQL(", ").join(sql.Identifier(name.strip('"')) for name in columns)
     )
@@ -152,6 +165,7 @@ def _copy(
         with connection.cursor() as cursor, cursor.copy(statement) as copy:
             copy.set_types(list(columns.values()))
             for row in rows:
+                sent.append(row)
                 copy.write_row(values(row))
         staging.move(connection, table, columns)
     except psycopg.Error as error:
@@ -159,7 +173,7 @@ def _copy(
             raise
         match = _LINE.search(error.diag.context or "")
         line = int(match[1]) if match is not None else 0
-        record = rows[line - 1].record if 1 <= line <= len(rows) else None
+        record = sent[line - 1].record if 1 <= line <= len(sent) else None
         raise RefusedRowError(record, _detail(error)) from error
 
 

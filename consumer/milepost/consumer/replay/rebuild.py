@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
@@ -60,8 +60,10 @@ class Rebuilder(Materializer):
                 heads[tenant_id, session_id].window.append(Live(*live))
         return heads
 
-    def _write_plan(self, connection: Connection, plan: Plan, heads: dict[SessionKey, Head]) -> int:
-        return write_plan(connection, plan, heads, self._topic, states=False, signer=self._signer)
+    def _write_plan(
+        self, connection: Connection, plan: Plan, rows: Iterable[HistoryRow], heads: dict[SessionKey, Head]
+    ) -> int:
+        return write_plan(connection, plan, rows, heads, self._topic, states=False, signer=self._signer)
 
     def _committed(self, plan: Plan) -> None:
         self._shelf.take(plan)

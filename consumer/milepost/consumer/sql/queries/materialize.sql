@@ -86,6 +86,14 @@ select uuid_send(p.publisher_id), p.partition, p.highest_seq
 from unnest(%b::bytea[], %b::int4[]) as k (publisher_id, partition)
 join milepost.publishers p on p.publisher_id = encode(k.publisher_id, 'hex')::uuid and p.partition = k.partition
 
+-- name: hold_positions
+-- whoever moves a partition, or changes its sessions, holds its row until the end of the transaction
+select p.partition
+from unnest(%b::int4[], %b::int8[], %b::int8[]) as m (partition, expected, epoch)
+join milepost.partitions p on p.partition = m.partition and p.next_offset = m.expected and p.epoch = m.epoch
+order by p.partition
+for no key update of p
+
 -- name: move_positions
 update milepost.partitions p
 set next_offset = m.next_offset,
@@ -101,11 +109,10 @@ set next_offset = m.next_offset,
     epoch = p.epoch + 1,
     recorded_at = now()
 from unnest(%b::int4[], %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::int8[], %b::int8[],
-            %b::int8[], %b::int8[], %b::bytea[], %b::int8[])
-    as m (partition, expected, next_offset, log_time, events, applied, duplicates, stale, conflicts,
-          quarantined, state_bytes, digest, epoch)
-where p.partition = m.partition and p.next_offset = m.expected and p.epoch = m.epoch
-returning p.partition, (select version from milepost.retention_version)
+            %b::int8[], %b::bytea[])
+    as m (partition, next_offset, log_time, events, applied, duplicates, stale, conflicts, quarantined, state_bytes, digest)
+where p.partition = m.partition
+returning (select version from milepost.retention_version)
 
 -- name: skip_positions
 update milepost.partitions p
