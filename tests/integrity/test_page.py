@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from milepost.consumer.integrity import CheckpointFacts, HeadFacts, IntegrityKey
 from milepost.consumer.integrity.facts import canonical
+from tests.fixtures.messagepack import packed
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "integrity.md"
 KEY = bytes(range(32))
 EVENT_ID = bytes.fromhex("01a22df82a7c7a229f5830a436d2a2f5")
 DIGEST = bytes.fromhex("63990b438b2f3fe6645f9b5e87c2ea468c11feb0320ac302420cd45252a02c5a")
-CHAIN = bytes.fromhex("8a0f80b11c82d8b1b63a77427b039db7bc5620e167139d62df5dfcd789102378")
+CHAIN = bytes.fromhex("3e61fc4c059b734e6ffdcdca57e1e0510903da70953f623b0a94c8f538f1e5f7")
 MADE, LOGGED = 1_796_040_000_000_000, 1_800_000_000_001_000
 ROW = [
     *("milepost.checkpoints/1", "milepost.events", "acme", "trip-42", "c1", 1, EVENT_ID, None, None, 1, None, MADE),
@@ -28,44 +29,6 @@ HEAD = [
     *("milepost.sessions/1", "milepost.events", "acme", "trip-42", 0, 1, 1, "c1", MADE, MADE, 1, 23, None, None),
     *(EVENT_ID, "c1", CHAIN, 0),
 ]
-
-
-def packed(value: object) -> bytes:
-    """MessagePack with its smallest encodings, of what a MAC may hold."""
-    if value is None:
-        return b"\xc0"
-    if isinstance(value, bool):
-        return b"\xc3" if value else b"\xc2"
-    if isinstance(value, int):
-        return packed_number(value)
-    if isinstance(value, str):
-        return headed(value.encode(), 0xA0, 32, (0xD9, 0xDA, 0xDB))
-    if isinstance(value, bytes):
-        return headed(value, 0, 0, (0xC4, 0xC5, 0xC6))
-    assert isinstance(value, list | tuple)
-    items = b"".join(packed(item) for item in value)
-    if len(value) < 16:
-        return bytes([0x90 | len(value)]) + items
-    return b"\xdc" + len(value).to_bytes(2, "big") + items
-
-
-def packed_number(number: int) -> bytes:
-    if -32 <= number < 128:
-        return number.to_bytes(1, "big", signed=number < 0)
-    for power in range(4):
-        size = 2**power
-        if number >= 0 and number < 1 << 8 * size:
-            return bytes([0xCC + power]) + number.to_bytes(size, "big")
-        if number < 0 and number >= -(1 << 8 * size - 1):
-            return bytes([0xD0 + power]) + number.to_bytes(size, "big", signed=True)
-    raise AssertionError(number)
-
-
-def headed(content: bytes, fixed: int, below: int, heads: Sequence[int]) -> bytes:
-    if len(content) < below:
-        return bytes([fixed | len(content)]) + content
-    power = 0 if len(content) < 1 << 8 else 1 if len(content) < 1 << 16 else 2
-    return bytes([heads[power]]) + len(content).to_bytes(2**power, "big") + content
 
 
 def test_the_pages_example() -> None:

@@ -21,41 +21,42 @@ _encode = msgspec.msgpack.Encoder().encode
 START: Final = bytes(32)
 """What stands before the first event."""
 
-# no field can hold it: texts are printable, and JSON has no raw control character but tab and line ends
-_SEPARATOR: Final = "\x1f"
+_VERSION: Final = 1
+"""Of the list of fields."""
 
 
 def canonical(event: Envelope, seq: int, outcome: str) -> bytes:
-    """The fields of a history row in their fixed order; what is absent is empty."""
-    fields = (
-        "1",
-        event.kind,
-        outcome,
-        str(seq),
-        event.tenant_id,
-        event.session_id,
-        event.event_id.hex(),
-        str(event.event_time),
-        event.source,
-        event.checkpoint_id or "",
-        event.parent_id or "",
-        event.run_id.hex() if event.run_id is not None else "",
-        str(event.step) if event.step is not None else "",
-        event.next_node or "",
-        event.reason or "",
-        event.framework_version or "",
-        str(event.schema_version) if event.schema_version is not None else "",
-        "true" if event.pinned else "false",
-        event.labels.decode() if event.labels is not None else "",
-        event.publisher_id.hex() if event.publisher_id is not None else "",
-        str(event.publisher_seq) if event.publisher_seq is not None else "",
-        event.traceparent or "",
-        event.tracestate or "",
-        event.extensions.decode() if event.extensions is not None else "",
-        str(event.size),
-        event.sha256.hex() if event.sha256 is not None else "",
+    """The fields of a history row in their fixed order, as one MessagePack array; what is absent is nil."""
+    return _encode(
+        (
+            _VERSION,
+            event.kind,
+            outcome,
+            seq,
+            event.tenant_id,
+            event.session_id,
+            event.event_id,
+            event.event_time,
+            event.source,
+            event.checkpoint_id,
+            event.parent_id,
+            event.run_id,
+            event.step,
+            event.next_node,
+            event.reason,
+            event.framework_version,
+            event.schema_version,
+            event.pinned,
+            event.labels,
+            event.publisher_id,
+            event.publisher_seq,
+            event.traceparent,
+            event.tracestate,
+            event.extensions,
+            event.size,
+            event.sha256,
+        )
     )
-    return _SEPARATOR.join(fields).encode()
 
 
 def extend(chain: bytes, event: Envelope, seq: int, outcome: str) -> bytes:
@@ -66,13 +67,13 @@ def extend(chain: bytes, event: Envelope, seq: int, outcome: str) -> bytes:
 def extend_partition(digest: bytes, record: LogRecord) -> bytes:
     """A partition's digest after a record, whatever became of it: it is made of what the log holds alone.
 
-    The record goes in as MessagePack: offset, log time in milliseconds, key, SHA-256 of the value, headers; the name of a
-    header as a string, as bytes where it is not UTF-8.
+    The record goes in as two values of MessagePack: offset, log time in milliseconds, key, SHA-256 of the value; and its
+    headers, their names as strings, as bytes where they are not UTF-8.
     """
     value = None
     if record.event is not None and record.event.state is record.value:
         value = record.event.sha256  # in structured mode the state is a part of the value
     elif record.value is not None:
         value = sha256(record.value).digest()
-    headers = msgspec.Raw(record.packed or packed(record.headers))
-    return sha256(digest + _encode((record.offset, record.log_time // 1_000, record.key, value, headers))).digest()
+    headers = record.packed or packed(record.headers)
+    return sha256(digest + _encode((record.offset, record.log_time // 1_000, record.key, value)) + headers).digest()
