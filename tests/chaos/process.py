@@ -78,11 +78,13 @@ class Child:
         """Signal it and, with `family`, its children; nothing when it does not run."""
         if self._process is None or self._process.poll() is not None:
             return
-        first = psutil.Process(self._process.pid)
-        # SIGTERM goes to the first alone, as from an operator
-        for each in [*(first.children() if family and number != signal.SIGTERM else []), first]:
-            with suppress(psutil.Error):
-                each.send_signal(number)
+        # it may end at any time, its children before it
+        with suppress(psutil.NoSuchProcess):
+            first = psutil.Process(self._process.pid)
+            # SIGTERM goes to the first alone, as from an operator
+            for each in [*(first.children() if family and number != signal.SIGTERM else []), first]:
+                with suppress(psutil.Error):
+                    each.send_signal(number)
 
     def say(self, line: str) -> None:
         """Write a line to its standard input; nothing when it is dead."""
