@@ -54,12 +54,20 @@ def test_a_batch_ends_at_its_events_or_bytes_and_a_larger_record_stands_alone() 
     assert (log.waited[0], log.waited[-2:]) == (1.0, [1.0, 0])
 
 
-@given(st.lists(st.integers(1, 200), max_size=60), st.integers(1, 8), st.integers(1, 12), st.integers(0, 40))
+@given(
+    st.lists(st.integers(1, 200), max_size=60),
+    st.integers(1, 8),
+    st.integers(1, 12),
+    st.integers(0, 40),
+    st.integers(0, 2),
+)
 def test_nothing_is_lost_or_turned_whatever_is_done_ahead(
-    weights: list[int], piece: int, events: int, ahead: int
+    weights: list[int], piece: int, events: int, ahead: int, full: int
 ) -> None:
     found = [raw(number, weight) for number, weight in enumerate(weights)]
-    intake = Intake(Log(*(records(*found[i : i + piece]) for i in range(0, len(found), piece))), None, events, 300)
+    intake = Intake(
+        Log(*(records(*found[i : i + piece]) for i in range(0, len(found), piece))), None, events, 300, full=full
+    )
     seen: list[int] = []
     while batch := offsets(intake.batch(0.1)):
         assert len(batch) <= events
@@ -82,7 +90,7 @@ def test_ahead_reads_and_decodes_without_waiting_until_nothing_is_there() -> Non
 
 def test_ahead_fills_two_batches_and_no_more() -> None:
     log = Log(records(*(raw(n) for n in range(4))), records(*(raw(n) for n in range(4, 9))))
-    intake = Intake(log, None, 3, 1_000)
+    intake = Intake(log, None, 3, 1_000, full=1)
     while intake.ahead():
         pass
     assert log.pieces == [records(raw(6), raw(7), raw(8))]
@@ -98,13 +106,13 @@ def test_full_batches_are_given_out_before_a_record_that_cannot_be_decoded_but_n
         return records_module.decoded(found, partitions)
 
     monkeypatch.setattr(intake_module, "decoded", decoded)
-    intake = Intake(Log(records(*(raw(n) for n in range(6)))), None, 3, 1_000)
+    intake = Intake(Log(records(*(raw(n) for n in range(6)))), None, 3, 1_000, full=1)
     while intake.ahead():
         pass
     assert [offsets(intake.batch(1.0)) for _ in range(2)] == [[0, 1, 2], [3, 4]]
     with pytest.raises(PartitionsFailed):
         intake.batch(1.0)
-    intake = Intake(Log(records(*(raw(n) for n in range(4))), WrongLog("gone")), None, 3, 1_000)
+    intake = Intake(Log(records(*(raw(n) for n in range(4))), WrongLog("gone")), None, 3, 1_000, full=1)
     while intake.ahead():
         pass
     with pytest.raises(WrongLog, match="gone"):
@@ -112,7 +120,7 @@ def test_full_batches_are_given_out_before_a_record_that_cannot_be_decoded_but_n
 
 
 def test_a_skip_waits_for_all_batches_that_lie_before_it() -> None:
-    intake = Intake(Log(Fetched([raw(0), raw(1), raw(2)], {0: 9}, 4)), None, 2, 1_000)
+    intake = Intake(Log(Fetched([raw(0), raw(1), raw(2)], {0: 9}, 4)), None, 2, 1_000, full=1)
     while intake.ahead():
         pass
     batches = [intake.batch(1.0) for _ in range(2)]

@@ -17,8 +17,6 @@ from milepost.consumer.records import LogRecord, RawRecord, decoded
 
 _PIECE_BYTES: Final = 32_768
 """About how much is decoded before somebody looks at Postgres again."""
-_AHEAD: Final = 1
-"""Full batches that may wait beside the one that is being filled, so that there is work while Postgres takes long over one."""
 
 Fetch = Callable[[int, float], Fetched]
 """Called with how many records are wanted, and how many seconds to wait for the first."""
@@ -35,12 +33,16 @@ class Batch(msgspec.Struct):
 class Intake:
     """Cuts the log into batches of at most `events` records and `size` bytes; a larger record stands alone."""
 
-    def __init__(self, fetch: Fetch, partitions: int | None, events: int, size: int) -> None:
-        """`partitions`: how many the log has, as `from_parts` takes it."""
+    def __init__(self, fetch: Fetch, partitions: int | None, events: int, size: int, *, full: int = 0) -> None:
+        """`partitions`: how many the log has, as `from_parts` takes it.
+
+        `full`: how many full batches may wait beside the one that is being filled, for who waits long for Postgres.
+        """
         self._fetch = fetch
         self._partitions = partitions
         self._events = events
         self._size = size
+        self._most_full = full
         self.clear()
 
     def clear(self) -> None:
@@ -86,7 +88,7 @@ class Intake:
         """
         if self._fill():
             return True
-        if self._is_full() and len(self._full) < _AHEAD:
+        if self._is_full() and len(self._full) < self._most_full:
             self._end_batch()
             return True
         return False

@@ -26,6 +26,7 @@ from milepost.consumer.records import LogRecord
 from milepost.consumer.retention import Policies
 from milepost.consumer.rules import Outcome
 from milepost.consumer.staging import stage
+from milepost.consumer.stopped import end_stopped
 from milepost.consumer.sweep import Sweep
 from milepost.consumer.write import RefusedRowError, refusals, write_plan
 from milepost.schemas import Fenced, InvalidRecord, MilepostError, Reason, WrongView
@@ -42,8 +43,12 @@ _WRITER_SETTINGS: Final = {
     "jit": "off",
     # a lock that somebody holds for long is waited for in the loop, where a stop is heard
     "lock_timeout": "10s",
-    # whoever was stopped (SIGSTOP, a frozen machine) inside a transaction would keep its partitions locked until it wakes
+    # whoever was stopped (SIGSTOP, a frozen machine) inside a transaction would keep its partitions locked until it wakes;
+    # in the middle of a COPY this does not end it: see stopped.py, and for a machine that is gone the keepalives
     "idle_in_transaction_session_timeout": "10s",
+    "tcp_keepalives_idle": "20",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "4",
     "statement_timeout": "5min",
 }
 _LINES_TRUSTED: Final = 4
@@ -310,6 +315,8 @@ class Materializer:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+        if isinstance(error, psycopg.errors.LockNotAvailable):
+            end_stopped(self._database, self._positions)
         raise translate(error, self._database) from error
 
 

@@ -55,7 +55,7 @@ class LogReader:
         }
         self._member = Consumer(options)
         self._fetcher = Fetcher(config.kafka, config.topic, "milepost-consumer", on_error)
-        self._intake = Intake(self._fetcher.fetch, partitions, config.batch_events, config.batch_bytes)
+        self._intake = Intake(self._fetcher.fetch, partitions, config.batch_events, config.batch_bytes, full=1)
         self._uncommitted: dict[int, int] = {}
         self._last_commit = time.monotonic()
         self.assigned: frozenset[int] = frozenset()
