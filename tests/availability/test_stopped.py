@@ -13,6 +13,7 @@ from milepost.consumer.database import connect
 from milepost.schemas import CheckpointCreated, DatabaseUnavailable
 from tests.availability.running import Lines
 from tests.fixtures.commands import wait_until
+from tests.fixtures.stopping import hold, stop_in_copy
 from tests.scale.ground import filled, heads, taken
 
 
@@ -31,19 +32,6 @@ def holder(database: str) -> Iterator[psycopg.Connection]:
     """Another consumer's session."""
     with closing(connect(database)) as connection:
         yield connection
-
-
-def hold(connection: psycopg.Connection, partition: int) -> None:
-    """Begin a transaction that holds a partition."""
-    connection.execute("begin")
-    connection.execute("select from milepost.partitions where partition = %s for no key update", [partition])
-
-
-def stop_in_copy(connection: psycopg.Connection, undoing: ExitStack) -> None:
-    """Send a part of a COPY, and no more."""
-    copy = connection.cursor().copy("copy milepost.history (tenant_id) from stdin")
-    undoing.enter_context(pytest.raises(psycopg.Error))
-    undoing.enter_context(copy).write("ac")
 
 
 def state(database: str, process: int) -> tuple[str, str | None] | None:

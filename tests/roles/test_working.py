@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg import conninfo, sql
 
-from milepost.consumer import CheckpointStore
+from milepost.consumer import CheckpointStore, materializer, stopped
 from milepost.consumer.audit import VerifyRequest, verify
 from milepost.consumer.compare import compare, digest, snapshot
 from milepost.consumer.database import connect
@@ -20,7 +20,8 @@ from milepost.consumer.migrate import require_current
 from milepost.consumer.quarantine import dismiss
 from milepost.consumer.records import LogRecord
 from milepost.consumer.retry import Retried, Retry
-from milepost.schemas import DEFAULT_TOPIC, CheckpointCreated, SessionDeleted
+from milepost.schemas import DEFAULT_TOPIC, CheckpointCreated, DatabaseUnavailable, SessionDeleted
+from tests.fixtures.stopping import hold, stop_in_copy
 from tests.fixtures.view import PARTITIONS, FakeLog, bind_log
 from tests.quarantine.helpers import quarantined, unknown_to_an_older_version
 from tests.roles.conftest import hand_over
@@ -149,3 +150,21 @@ def test_the_reads_the_sweep_and_the_quarantine(worker: Worker) -> None:
         assert [entry.why for entry in store.iter_history("t", "s", limit=1)] == [
             "pruned: newest 2 (policy of the tenant)"
         ]
+
+
+def test_who_waits_ends_a_stopped_session_of_its_own_login(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stopped, "STOPPED_SECONDS", 0.3)
+    monkeypatch.setitem(materializer._WRITER_SETTINGS, "lock_timeout", "500ms")
+    record = FakeLog().append(CheckpointCreated(tenant_id="acme", session_id="s", state=STATE))
+    with (
+        ExitStack() as undoing,
+        closing(connect(worker.database)) as holder,
+        closing(worker.materializer()) as consumer,
+    ):
+        become_writer(holder)
+        hold(holder, record.partition)
+        stop_in_copy(holder, undoing)
+        with pytest.raises(DatabaseUnavailable, match="lock timeout"):
+            consumer.apply([record])
+        consumer.take(consumer.positions)
+        assert consumer.apply([record]).written == 1
