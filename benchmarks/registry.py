@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks import against, digests, latency, parts, publish, scale, throughput
+from benchmarks import against, digests, latency, parts, publish, scale, throughput, verifying
 from benchmarks.bench import Bench
 
 BENCHES: Final[dict[str, Bench]] = {
@@ -17,6 +17,7 @@ BENCHES: Final[dict[str, Bench]] = {
         scale.HUGE,
         scale.GROWTH,
         digests.BENCH,
+        verifying.BENCH,
         against.BENCH,
         publish.BENCH,
         latency.WAY,
