@@ -55,7 +55,7 @@ def test_it_is_ended_by_who_waits_for_its_partition(database: str, holder: psyco
         consumer.take(consumer.positions)
         consumer.apply([record])
     told = lines.wait_for("holder_ended", 1).getMessage()
-    assert f"partition {record.partition} was held by Postgres' process {process}, whose client sent nothing" in told
+    assert f"Postgres' process {process} held partitions {record.partition}, and its client sent nothing more" in told
     assert [row[:2] for row in heads(database)] == [("s", 2)]
 
 

@@ -29,11 +29,11 @@ def end_stopped(database: str, partitions: Iterable[int]) -> None:
         # by the login's own privileges, which may see and end its other sessions
         with closing(connect(database, application="milepost-consumer")) as connection:
             rows = connection.execute(queries.load("materialize")["end_stopped"], [list(partitions), STOPPED_SECONDS])
-            for partition, process, seconds, _ in rows:
+            for process, held, seconds, _ in rows:
                 logger.warning(
-                    "partition %d was held by Postgres' process %d, whose client sent nothing more for %.0f s: ended it",
-                    partition,
+                    "Postgres' process %d held partitions %s, and its client sent nothing more for %.0f s: ended it",
                     process,
+                    ", ".join(map(str, held)),
                     seconds,
                     extra={"event": "holder_ended"},
                 )

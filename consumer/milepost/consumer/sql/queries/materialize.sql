@@ -97,14 +97,16 @@ for no key update of p
 -- name: end_stopped
 -- a row that is held by one transaction has its number in xmax; all is looked at before anybody is ended
 with stopped as materialized (
-    select p.partition, a.pid, extract(epoch from clock_timestamp() - a.query_start)::float8 as seconds
+    select a.pid, array_agg(p.partition order by p.partition) as partitions,
+           extract(epoch from clock_timestamp() - max(a.query_start))::float8 as seconds
     from milepost.partitions p
     join pg_stat_activity a on a.backend_xid = p.xmax
     where p.partition = any(%b::int4[])
         and a.datname = current_database() and a.state = 'active' and a.wait_event_type = 'Client'
         and a.query_start < clock_timestamp() - make_interval(secs => %b)
+    group by a.pid
 )
-select partition, pid, seconds, pg_terminate_backend(pid) from stopped
+select pid, partitions, seconds, pg_terminate_backend(pid) from stopped
 
 -- name: move_positions
 update milepost.partitions p
