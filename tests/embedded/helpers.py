@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import psycopg
@@ -70,11 +71,23 @@ def read_postgres(database: str) -> list[str]:
         return [row[0] for row in connection.execute("select text from kept order by n")]
 
 
-def tree(pid: int | None) -> list[psutil.Process]:
-    """A process and all its descendants."""
+def sockets_of(pid: int | None) -> list[Any]:
+    """The internet sockets of a process and all its descendants, which come and go."""
     assert pid is not None
     process = psutil.Process(pid)
-    return [process, *process.children(recursive=True)]
+    found = list(process.net_connections("inet"))
+    for child in process.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            found += child.net_connections("inet")
+    return found
+
+
+def does(process: psutil.Process, what: str) -> bool:
+    """Whether a process, which may have ended, says in its command line that it does this."""
+    try:
+        return what in " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return False
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:

@@ -15,7 +15,7 @@ import pytest
 from milepost.embedded import EmbeddedError, ServerFailed, Stack, UnusableFolder
 from milepost.embedded.state import Record, write_record
 
-from .helpers import processes_of, python, read_both, read_postgres, wait_until, write_both, write_postgres
+from .helpers import does, processes_of, python, read_both, read_postgres, wait_until, write_both, write_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,9 +89,7 @@ def test_a_busy_backend_of_a_killed_postgres_does_not_stop_the_next(stack: Stack
     stack.start("postgres")
     database = stack.status().database
     busy = python("import sys, psycopg; psycopg.connect(sys.argv[1]).execute(sys.argv[2])", database, _BUSY)
-    wait_until(
-        lambda: any("SELECT" in " ".join(p.cmdline()) for p in processes_of(stack.status().postgres.data_dir)), 20
-    )
+    wait_until(lambda: any(does(process, "SELECT") for process in processes_of(stack.status().postgres.data_dir)), 20)
     stack.kill("postgres", signal.SIGKILL)
     stack.start("postgres")
     assert stack.status().postgres.ready

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[at
 
 from milepost.embedded.settings import KAFKA_SETTINGS, POSTGRES_SETTINGS, TOPIC
 
-from .helpers import read_both, tree, write_both
+from .helpers import read_both, sockets_of, write_both
 
 if TYPE_CHECKING:
     from milepost.embedded import Stack
@@ -53,7 +53,7 @@ def test_status_tells_versions_and_files(running: Stack) -> None:
 def test_nothing_listens_beyond_loopback(running: Stack) -> None:
     status = running.status()
     for server, listeners in ((status.kafka, 2), (status.postgres, 1)):
-        sockets = [socket for process in tree(server.pid) for socket in process.net_connections("inet")]
+        sockets = sockets_of(server.pid)
         assert {socket.laddr.ip for socket in sockets} <= _LOOPBACK
         ports = {socket.laddr.port for socket in sockets if socket.status == psutil.CONN_LISTEN}
         assert len(ports) == listeners

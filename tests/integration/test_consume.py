@@ -145,7 +145,10 @@ def workers(pid: int) -> list[int]:
 
 def is_alive(process: psutil.Process) -> bool:
     """Whether a process still runs; one that nobody has reaped yet does not."""
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_workers_end_when_their_parent_is_killed(milepost: Milepost, tmp_path: Path) -> None:
