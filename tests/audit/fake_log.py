@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from milepost.consumer.audit import VerifyReport, VerifyRequest, log, verify
+from milepost.consumer.audit.parts import verify_part
 from milepost.consumer.database import connect
 from milepost.consumer.fetcher import Fetched
 from milepost.consumer.headers import is_readable
@@ -86,6 +87,22 @@ def against(
     if request is None:
         request = VerifyRequest(database=database, against_log=True, since=since)
     return verify(msgspec.structs.replace(request, kafka="fake:1"))
+
+
+def in_parts(patch: pytest.MonkeyPatch) -> None:
+    """Let verifications be shared out however small they are, but be done here, where the log may be a fake one."""
+    module = import_module("milepost.consumer.audit.verify")
+    patch.setattr(module, "_RECORDS_FOR_ANOTHER", 1)
+    patch.setattr(
+        module,
+        "run_parts",
+        lambda connection, parts, stop, tell: [verify_part(connection, each, tell) for each in parts],
+    )
+
+
+def sorted_first(report: VerifyReport) -> list[str]:
+    """The deviations that are named, in an order that does not depend on who found them."""
+    return sorted(map(str, report.first))
 
 
 def retry(database: str, records: Iterable[LogRecord]) -> None:

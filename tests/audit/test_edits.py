@@ -8,6 +8,7 @@ import pytest
 
 from milepost.consumer.audit import VerifyReport, VerifyRequest, verify
 from milepost.consumer.audit.rows import entry, read
+from milepost.consumer.audit.sessions import Range
 from milepost.consumer.chain import START as BEFORE
 from milepost.consumer.chain import extend
 from milepost.consumer.database import connect
@@ -16,7 +17,7 @@ from milepost.consumer.materializer import Materializer
 from milepost.schemas import DEFAULT_TOPIC, InvalidSetting, Position
 from tests.audit.conftest import Filled, edit
 from tests.audit.edits import DIGEST, ONE, SEEN_BY_ITSELF, SEEN_BY_THE_LOG, STATE, C, S
-from tests.audit.fake_log import against
+from tests.audit.fake_log import against, in_parts, sorted_first
 from tests.fixtures.view import PARTITIONS, bind_log
 
 
@@ -29,9 +30,15 @@ def found(report: VerifyReport) -> set[str]:
 
 
 @pytest.mark.parametrize(("statements", "expected"), [pytest.param(*edit[1:], id=edit[0]) for edit in SEEN_BY_ITSELF])
-def test_the_view_against_itself(edited: Filled, statements: list[str], expected: set[str]) -> None:
+def test_the_view_against_itself(
+    edited: Filled, statements: list[str], expected: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     edit(edited.database, *statements)
-    assert found(verify(VerifyRequest(database=edited.database))) == expected
+    report = verify(VerifyRequest(database=edited.database))
+    assert found(report) == expected
+    in_parts(monkeypatch)
+    for processes in (2, 7):
+        assert_same(verify(VerifyRequest(database=edited.database, processes=processes)), report)
 
 
 @pytest.mark.parametrize(("statements", "expected"), [pytest.param(*edit[1:], id=edit[0]) for edit in SEEN_BY_THE_LOG])
@@ -39,7 +46,18 @@ def test_the_view_against_the_log(
     edited: Filled, statements: list[str], expected: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edit(edited.database, *statements)
-    assert found(against(monkeypatch, edited.database, edited.records)) == expected
+    report = against(monkeypatch, edited.database, edited.records)
+    assert found(report) == expected
+    in_parts(monkeypatch)
+    request = VerifyRequest(database=edited.database, against_log=True, processes=3)
+    assert_same(against(monkeypatch, edited.database, edited.records, request=request), report)
+
+
+def assert_same(several: VerifyReport, one: VerifyReport) -> None:
+    """What several processes find, one does, and nothing else."""
+    assert (several.by_field, sorted_first(several)) == (one.by_field, sorted_first(one))
+    assert (several.rows, several.checked, several.notes) == (one.rows, one.checked, one.notes)
+    assert sorted(several.unchecked) == sorted(one.unchecked)
 
 
 def test_who_makes_history_fit_again_is_noticed_by_the_log(edited: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +142,7 @@ def rechain(database: str) -> None:
     chain = BEFORE
     with closing(connect(database)) as connection, connection.transaction():
         connection.execute("set session_replication_role = replica")
-        for row in list(read(connection, "history")):
+        for row in list(read(connection, "history", Range().parameters)):
             event = entry(row)
             tenant_id, session_id = event.event.tenant_id, event.event.session_id
             chain = BEFORE if event.seq == 1 else chain

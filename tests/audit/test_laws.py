@@ -8,6 +8,7 @@ from contextlib import closing
 from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
 import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,7 +18,7 @@ from milepost.consumer.audit import VerifyRequest, verify
 from milepost.consumer.materializer import Materializer
 from milepost.consumer.records import LogRecord
 from milepost.schemas import DEFAULT_TOPIC, Event, Position
-from tests.audit.fake_log import against, ends_of, retry
+from tests.audit.fake_log import against, ends_of, in_parts, retry
 from tests.fixtures.dump import empty
 from tests.fixtures.strategies import cuts, events
 from tests.fixtures.view import PARTITIONS, FakeLog, bind_log
@@ -77,9 +78,14 @@ def fill(database: str, records: Sequence[LogRecord], fate: Fate) -> None:
 
 
 @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(happened=st.lists(events(), max_size=60), data=st.data(), is_nightly=st.booleans())
+@given(
+    happened=st.lists(events(), max_size=60),
+    data=st.data(),
+    is_nightly=st.booleans(),
+    processes=st.integers(1, PARTITIONS + 2),
+)
 def test_a_clean_view_verifies_clean(
-    database: str, happened: list[Event], data: st.DataObject, is_nightly: bool
+    database: str, happened: list[Event], data: st.DataObject, is_nightly: bool, processes: int
 ) -> None:
     records = numbered_log(happened).records
     number, limit = st.integers(1, 5), st.none() | st.integers(1, 80)
@@ -93,11 +99,13 @@ def test_a_clean_view_verifies_clean(
     )
     fill(database, records, fate)
     with pytest.MonkeyPatch.context() as patch:
-        report = against(patch, database, records)
+        in_parts(patch)
+        request = VerifyRequest(database=database, against_log=True, processes=processes)
+        report = against(patch, database, records, request=request)
         assert (report.first, report.verified, report.rows["log"]) == ([], True, len(records))
         if is_nightly:
             since = [Position("", partition, end // 2) for partition, end in ends_of(records).items()]
-            report = against(patch, database, records, since)
+            report = against(patch, database, records, request=msgspec.structs.replace(request, since=since))
             assert (report.first, report.verified) == ([], True)
         else:
             assert_clean(database)

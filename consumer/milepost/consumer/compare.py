@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Final, TypeVar
 
 import msgspec
+from psycopg import sql
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 
@@ -60,13 +61,17 @@ class Comparison(msgspec.Struct):
 
 
 @contextmanager
-def snapshot(database: str) -> Iterator[Connection]:
-    """A connection that sees the view as it is now, however long the reading takes."""
+def snapshot(database: str, exported: str | None = None) -> Iterator[Connection]:
+    """A connection that sees the view as it is now, however long the reading takes; or as the one that `exported` sees it."""
     with closing(connect(database, application="milepost-compare")) as connection, translated(database):
         require_current(connection)
         with connection.transaction():
             connection.execute("set transaction isolation level repeatable read, read only")
+            if exported is not None:
+                connection.execute(sql.SQL("set transaction snapshot {}").format(exported))
             connection.execute("set local client_encoding = 'UTF8'")
+            # it may wait for the log, or for others that see the same, longer than a server lets its clients be idle
+            connection.execute("set local idle_in_transaction_session_timeout = 0")
             # the snapshot is taken by the first statement that reads
             connection.execute("select from milepost.view")
             yield connection

@@ -7,7 +7,7 @@ import multiprocessing
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -48,6 +48,14 @@ class Stop:
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
         self._event.set()
+
+
+def share_out(sizes: Mapping[int, int], processes: int) -> list[dict[int, int]]:
+    """Tasks of these sizes for each process, the largest first to whoever has least."""
+    shares: list[dict[int, int]] = [{} for _ in range(processes)]
+    for number, size in sorted(sizes.items(), key=lambda item: -item[1]):
+        min(shares, key=lambda share: sum(share.values()))[number] = size
+    return shares
 
 
 class Pool(Generic[_Task, _News, _Result]):

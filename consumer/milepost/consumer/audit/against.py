@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from operator import attrgetter
+from typing import Final
 
 from milepost.consumer.audit.findings import ABSENT, PRESENT, Findings, Key
 from milepost.consumer.audit.log import AuditedLog, PartitionLog
 from milepost.consumer.audit.partition import PartitionRow
 from milepost.consumer.audit.quarantine import Quarantined, compare_quarantined
-from milepost.consumer.audit.rows import Entry, StoredEvent
+from milepost.consumer.audit.rows import Entry
 from milepost.consumer.records import LogRecord
 from milepost.schemas import Envelope
 
-_FIELDS: Final = tuple(name for name in StoredEvent.__struct_fields__ if name not in ("state", "stored_size"))
+_FIELDS: Final = (*(name for name in Envelope.__struct_fields__ if name != "state"), "size")
+_fields: Final = attrgetter(*_FIELDS)
 
 
 class AgainstLog:
@@ -67,7 +69,6 @@ class AgainstLog:
         if record is None:
             self._without_record(place[1], entry, kept)
             return
-        key = {"partition": str(place[0]), "offset": str(place[1])}
         if kept is not None:
             compare_quarantined(self._findings, record, kept)
         if record.event is None:
@@ -75,12 +76,13 @@ class AgainstLog:
             if entry is not None:
                 self._findings.add("history", entry.key, None, f"{ABSENT}: the record is no event ({why})", PRESENT)
             elif kept is None:
-                self._findings.add("quarantine", key, None, f"{PRESENT}: the record is no event ({why})", ABSENT)
+                self._findings.add("quarantine", _at(place), None, f"{PRESENT}: the record is no event ({why})", ABSENT)
         elif entry is not None:
             compare_event(self._findings, record.event, entry)
-            self._findings.compare("history", entry.key, "log_time", record.log_time, entry.log_time)
+            if record.log_time != entry.log_time:
+                self._findings.add("history", entry.key, "log_time", record.log_time, entry.log_time)
         elif kept is None:
-            self._findings.add("history", {**key, **_named(record.event)}, None, PRESENT, ABSENT)
+            self._findings.add("history", {**_at(place), **_named(record.event)}, None, PRESENT, ABSENT)
 
     def close(self, row: PartitionRow, read: PartitionLog) -> None:
         """Compare the digest, when the partition was read from its beginning."""
@@ -109,12 +111,14 @@ class AgainstLog:
 
 def compare_event(findings: Findings, event: Envelope, entry: Entry) -> None:
     """A record's event against its row of history; the state by its size and its digest."""
+    if _fields(event) == _fields(entry.event):
+        return
     for field in _FIELDS:
-        expected: Any = getattr(event, field)
-        found: Any = getattr(entry.event, field)
-        if expected != found:
-            findings.add("history", entry.key, field, expected, found)
-    findings.compare("history", entry.key, "size", event.size, entry.event.size)
+        findings.compare("history", entry.key, field, getattr(event, field), getattr(entry.event, field))
+
+
+def _at(place: tuple[int, int]) -> Key:
+    return {"partition": str(place[0]), "offset": str(place[1])}
 
 
 def _named(event: Envelope) -> Key:

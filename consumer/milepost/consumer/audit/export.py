@@ -37,7 +37,7 @@ from milepost.consumer.audit.export_rows import (
     manifest_text,
     shown_time,
 )
-from milepost.consumer.audit.rows import entry
+from milepost.consumer.audit.rows import entry, raw_cursor
 from milepost.consumer.database import Connection, connect, translated
 from milepost.consumer.log import LogIdentity
 from milepost.consumer.logged import LogRecords
@@ -180,7 +180,7 @@ class _Export:
 
     def _add_history(self) -> None:
         size, whole = 0, sha256()
-        with self._archive.growing(HISTORY) as stream, self._connection.cursor("export_history", binary=True) as cursor:
+        with self._archive.growing(HISTORY) as stream, raw_cursor(self._connection, "export_history") as cursor:
             cursor.itersize = _AT_ONCE
             cursor.execute(self._statements["history"], self._names)
             for row in cursor:

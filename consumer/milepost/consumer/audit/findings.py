@@ -54,6 +54,11 @@ class Findings:
         if len(self.first) < self._most:
             self.first.append(Deviation(table, key, field, shown(field, expected), shown(field, found)))
 
+    def merge(self, other: Findings) -> None:
+        """Take in what another part of the verification found."""
+        self.counts.update(other.counts)
+        self.first += other.first[: max(self._most - len(self.first), 0)]
+
     def count(self, table: str, more: int) -> None:
         """Rows too many or missing that are counted without being named."""
         if more > 0:

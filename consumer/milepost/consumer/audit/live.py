@@ -60,8 +60,8 @@ class LiveSet:
         self.newest_live: int | None = None
         self._window: _Mark | None = None
         """The first live one that is not pinned."""
-        self._pruned: _Mark | None = None
-        """The last one that is gone and was not pinned, as long as no window stands behind it."""
+        self.pruned_seq = 0
+        """Up to where retention has removed what is not pinned, by the rows there are."""
         self._gone: deque[_Gone] = deque()
         """Those gone that the policy keeps so far: never more than it keeps."""
         self.beyond: list[int] = []
@@ -69,11 +69,6 @@ class LiveSet:
         self.beyond_count = 0
         self._count = self._size = 0
         self._latest_time = 0
-
-    @property
-    def pruned_seq(self) -> int:
-        """Up to where retention has removed what is not pinned, by the rows there are."""
-        return self._pruned.entry.seq if self._pruned is not None else 0
 
     @property
     def window_seq(self) -> int | None:
@@ -90,23 +85,24 @@ class LiveSet:
         elif self._window is not None or entry.event.pinned:
             is_missing = True
         else:
-            self._pruned = _Mark(entry, self._count, self._size)
             self._add_gone(entry)
         self.newest = entry
         self._count += 1
         self._size += entry.event.stored_size
         if entry.log_time > self._latest_time:
             self._latest_time = entry.log_time
-        while self._gone and self._is_over(self._gone[0], self._gone[0].log_time, self._latest_time):
-            self._gone.popleft()
+        gone = self._gone
+        while gone and self._is_over(gone[0], gone[0].log_time, self._latest_time):
+            gone.popleft()
         return is_missing
 
     def _add_gone(self, entry: Entry) -> None:
-        self._gone.append(_Gone(entry.seq, self._count, self._size, entry.log_time, entry.recorded_at))
-        if self._head_pruned is not None and entry.seq > self._head_pruned:
+        self.pruned_seq = seq = entry.seq
+        self._gone.append(_Gone(seq, self._count, self._size, entry.log_time, entry.recorded_at))
+        if self._head_pruned is not None and seq > self._head_pruned:
             self.beyond_count += 1
             if len(self.beyond) < _NAMED:
-                self.beyond.append(entry.seq)
+                self.beyond.append(seq)
 
     def missing(self) -> list[int]:
         """Those that the policies keep, and that have no row: the newest, and others where that is decided."""

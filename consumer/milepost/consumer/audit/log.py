@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
-from confluent_kafka.admin import AdminClient
 
 from milepost.consumer.chain import START, extend_partition
 from milepost.consumer.log import LogIdentity
@@ -23,7 +22,6 @@ _SILENCE_SECONDS: Final = 60.0
 class AuditedLog(msgspec.Struct, frozen=True):
     """The log that a view is verified against."""
 
-    client: AdminClient
     servers: str
     identity: LogIdentity
     beginnings: dict[int, int]

@@ -35,10 +35,7 @@ class Outcomes:
         self._waiting: list[_Waiting] = []
 
     def add(self, entry: Entry, head: Head, *, ask_event: bool, ask_checkpoint: bool) -> None:
-        """Judge an event, at once or later; `head` is as the events before it left it, and may be changed afterwards."""
-        if not (ask_event or ask_checkpoint):
-            self._judge(entry, head, None, None)
-            return
+        """Judge an event later, one at least of whose ids is to be asked for; `head` is as the events before it left it."""
         then = Head(head.tenant_id, head.session_id, head.partition)
         then.deleted_at, then.deleted_seq = head.deleted_at, head.deleted_seq
         self._waiting.append(_Waiting(entry, then, ask_event, ask_checkpoint))
@@ -57,7 +54,7 @@ class Outcomes:
             [(n, each.entry, str(each.entry.event.checkpoint_id)) for n, each in numbered if each.ask_checkpoint],
         )
         for number, each in numbered:
-            self._judge(each.entry, each.head, events.get(number), checkpoints.get(number))
+            self.judge(each.entry, each.head, events.get(number), checkpoints.get(number))
 
     def _ask(self, statement: str, wanted: list[tuple[int, Entry, str]]) -> dict[int, Seen]:
         if not wanted:
@@ -72,6 +69,9 @@ class Outcomes:
         rows = self._connection.execute(queries.load("audit")[statement], columns)
         return {number: Seen(*seen) for number, *seen in rows}
 
-    def _judge(self, entry: Entry, head: Head, same_event: Seen | None, same_checkpoint: Seen | None) -> None:
+    def judge(
+        self, entry: Entry, head: Head, same_event: Seen | None = None, same_checkpoint: Seen | None = None
+    ) -> None:
+        """Judge an event now, by what was found of its ids."""
         if (expected := judge(head, entry.event, same_event, same_checkpoint)) != entry.outcome:
             self._findings.add("history", entry.key, "outcome", expected.value, entry.outcome)

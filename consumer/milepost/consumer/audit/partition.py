@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from operator import lt
 from typing import Any, Final
 
 import msgspec
@@ -10,8 +12,20 @@ import msgspec
 from milepost.consumer import queries
 from milepost.consumer.audit.findings import ABSENT, PRESENT, Findings, Key
 from milepost.consumer.audit.publishers import Publishers
+from milepost.consumer.audit.rows import (
+    AT_ONCE,
+    LOG_TIME,
+    NARROW,
+    OFFSET,
+    OUTCOME,
+    PUBLISHER_ID,
+    PUBLISHER_SEQ,
+    SIZE,
+    SOURCE,
+    Row,
+)
 from milepost.consumer.database import Connection
-from milepost.consumer.integrity.facts import moment
+from milepost.consumer.integrity.facts import EPOCH, moment
 from milepost.consumer.log import LogIdentity
 
 _TOTALS: Final = {"applied": "applied", "duplicate": "duplicates", "stale": "stale", "conflict": "conflicts"}
@@ -86,9 +100,40 @@ class PartitionCheck:
         self._totals = dict.fromkeys(("events", *_TOTALS.values(), "quarantined", "state_bytes"), 0)
         self._offset = -1
         self._log_time: int | None = None
+        self._waiting: list[Row] = []
 
-    def add_event(self, offset: int, outcome: str, size: int, log_time: int) -> None:
-        """A row of history."""
+    def add_event(self, row: Row) -> None:
+        """A row of history; looked at with the ones that follow, or by `flush`."""
+        self._waiting.append(row)
+        if len(self._waiting) >= AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Look at the rows that wait. To be called before anything else than a row is added, and at the end."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            self.add_events(waiting)
+
+    def add_events(self, rows: Sequence[Row]) -> None:
+        """Rows of history that follow each other."""
+        columns = list(zip(*(row[:NARROW] for row in rows), strict=True))
+        offsets = columns[OFFSET]
+        if self._offset < offsets[0] and offsets[-1] < self.row.next_offset and all(map(lt, offsets, offsets[1:])):
+            totals = self._totals
+            totals["events"] += len(rows)
+            for outcome, number in Counter(columns[OUTCOME]).items():
+                totals[_TOTALS[outcome]] += number
+            totals["state_bytes"] += sum(columns[SIZE])
+            self._offset, self._log_time = offsets[-1], columns[LOG_TIME][-1] + EPOCH
+        else:
+            for row in rows:
+                self.add_unnumbered(row)
+        numbers = zip(columns[PUBLISHER_ID], columns[PUBLISHER_SEQ], columns[SOURCE], columns[LOG_TIME], strict=True)
+        self.publishers.add_events(numbers)
+
+    def add_unnumbered(self, row: Row) -> None:
+        """A row of history, without its number; that of one that was in the quarantine is read there."""
+        offset = row[OFFSET]
         if offset >= self.row.next_offset:
             self.check_offset("history", offset)
         if offset == self._offset:
@@ -96,9 +141,9 @@ class PartitionCheck:
             self._findings.add("history", key, "offset", "one event at each offset", "several")
         totals = self._totals
         totals["events"] += 1
-        totals[_TOTALS[outcome]] += 1
-        totals["state_bytes"] += size
-        self._offset, self._log_time = offset, log_time
+        totals[_TOTALS[row[OUTCOME]]] += 1
+        totals["state_bytes"] += row[SIZE]
+        self._offset, self._log_time = offset, row[LOG_TIME] + EPOCH
 
     def add_quarantined(self, log_time: int) -> None:
         """A row of the quarantine that was not retried."""

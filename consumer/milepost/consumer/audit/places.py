@@ -7,21 +7,34 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from milepost.consumer.audit.against import AgainstLog
 from milepost.consumer.audit.findings import ABSENT, PRESENT, Findings
 from milepost.consumer.audit.partition import PartitionCheck, PartitionRow
 from milepost.consumer.audit.publishers import publisher_key
 from milepost.consumer.audit.quarantine import Quarantined, check_quarantined, number_of, quarantined
-from milepost.consumer.audit.rows import FEW_AT_ONCE, Row, Stream, entry, read
+from milepost.consumer.audit.rows import FEW_AT_ONCE, PUBLISHER_ID, PlacedRows, Row, Stream, entry, fetch, read
 from milepost.consumer.database import Connection
-from milepost.consumer.integrity.facts import moment
-from milepost.consumer.numbers import Numbered
 from milepost.consumer.records import LogRecord
 
 _BEYOND: Final = 2**63
 """More than any offset."""
-_NARROW: Final = 8
-"""Columns of the statement `places`; `places_whole` has those of history behind them."""
+
+
+class Which(msgspec.Struct, frozen=True):
+    """Whose records to verify."""
+
+    partitions: Sequence[PartitionRow]
+    known: Sequence[int]
+    """All that the view has."""
+    with_unknown: bool
+    """Name the rows of others, too."""
+
+    @property
+    def parameters(self) -> list[object]:
+        """What the statements need to know of it."""
+        return [[row.partition for row in self.partitions], self.with_unknown, self.known]
 
 
 class Places:
@@ -31,14 +44,14 @@ class Places:
         self,
         connection: Connection,
         findings: Findings,
-        partitions: Sequence[PartitionRow],
-        since: list[int],
+        which: Which,
+        since: Sequence[int],
         tell: Callable[[int], None],
         against: AgainstLog | None = None,
     ) -> None:
         self._connection = connection
         self._findings = findings
-        self._partitions = partitions
+        self._which = which
         self._since = since
         self._tell = tell
         self._against = against
@@ -47,13 +60,14 @@ class Places:
         self.valid_now = 0
         """Records in the quarantine that this version reads as events, and that were not retried."""
         statement = "places" if against is None else "places_whole"
-        self._history = Stream(read(connection, statement, [since], tell=partial(self._count, "history")))
-        kept = read(connection, "quarantine", [since], FEW_AT_ONCE, partial(self._count, "quarantine"))
+        parameters = [list(since), *which.parameters]
+        self._history = PlacedRows(fetch(connection, statement, parameters, tell=partial(self._count, "history")))
+        kept = read(connection, "quarantine", parameters, FEW_AT_ONCE, partial(self._count, "quarantine"))
         self._quarantine = Stream(map(quarantined, kept))
 
     def run(self) -> None:
         """Read all of it once."""
-        for row in self._partitions:
+        for row in self._which.partitions:
             self._skip_below(row.partition)
             check = PartitionCheck(row, self._findings)
             self._read(check)
@@ -61,8 +75,9 @@ class Places:
                 check.finish()
                 check.publishers.compare(read(self._connection, "publishers", [row.partition]))
         self._skip_below(None)
-        numbers = [row.partition for row in self._partitions]
-        for publisher_id, partition in read(self._connection, "publishers_elsewhere", [numbers]):
+        if not self._which.with_unknown:
+            return
+        for publisher_id, partition in read(self._connection, "publishers_elsewhere", [self._which.known]):
             expected = f"{ABSENT}: the view has no such partition"
             self._findings.add("publishers", publisher_key(publisher_id, partition), None, expected, PRESENT)
 
@@ -83,20 +98,20 @@ class Places:
                 record = records.take() if record.offset == offset else None
             self._add(check, row, kept)
             if against is not None:
-                against.at((partition, offset), entry(row[_NARROW:]) if row is not None else None, kept, record)
+                against.at((partition, offset), entry(row) if row is not None else None, kept, record)
+        check.flush()
         if against is not None and log is not None:
             against.close(check.row, log)
 
-    def _take_events(self, check: PartitionCheck) -> int:
-        """The events up to the next quarantined record, without a look at anything else. Gives their number."""
-        partition, kept, stream = check.row.partition, self._quarantine.next, self._history
+    def _take_events(self, check: PartitionCheck) -> bool:
+        """The events up to the next quarantined record, without a look at anything else; whether there were any."""
+        partition, kept = check.row.partition, self._quarantine.next
         limit = kept.offset if kept is not None and kept.partition == partition else _BEYOND
-        number = 0
-        while (row := stream.next) is not None and row[0] == partition and row[1] < limit:
-            stream.take()
-            self._add(check, row, None)
-            number += 1
-        return number
+        is_any = False
+        for rows in self._history.take_below((partition, limit)):
+            check.add_events(rows)
+            is_any = True
+        return is_any
 
     def _next_offset(self, partition: int, record: LogRecord | None) -> int | None:
         """The smallest offset that anybody has next in the partition."""
@@ -110,13 +125,13 @@ class Places:
 
     def _add(self, check: PartitionCheck, row: Row | None, kept: Quarantined | None) -> None:
         """What the view has at an offset: an event, or a record in the quarantine, or one that was retried, which is both."""
-        if row is not None:
-            log_time = moment(row[2])
-            check.add_event(row[1], row[3], row[4], log_time)
-            if kept is None and row[6] is not None and row[7] is not None:
-                check.publishers.add(Numbered(row[6], row[7], row[5]), log_time)
         if kept is not None:
+            check.flush()
+            if row is not None:
+                check.add_unnumbered(row)
             self._add_quarantined(check, row, kept)
+        elif row is not None:
+            check.add_event(row)
 
     def _add_quarantined(self, check: PartitionCheck, row: Row | None, kept: Quarantined) -> None:
         check.check_offset("quarantine", kept.offset)
@@ -131,8 +146,8 @@ class Places:
         elif row is None:
             self._findings.add("history", kept.name, None, f"{PRESENT}: the quarantine says retried", ABSENT)
         number = number_of(record)
-        if number is None and row is not None and row[6] is not None:
-            check.publishers.add_uncertain(row[6])
+        if number is None and row is not None and row[PUBLISHER_ID] is not None:
+            check.publishers.add_uncertain(row[PUBLISHER_ID])
         check.publishers.add(number, kept.log_time)
 
     def _skip_below(self, partition: int | None) -> None:

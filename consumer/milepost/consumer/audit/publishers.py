@@ -9,7 +9,7 @@ import msgspec
 
 from milepost.consumer.audit.findings import ABSENT, PRESENT, Findings, Key
 from milepost.consumer.audit.rows import Row
-from milepost.consumer.integrity.facts import moment
+from milepost.consumer.integrity.facts import EPOCH, moment
 from milepost.consumer.numbers import Numbered
 
 
@@ -29,6 +29,20 @@ class Publishers:
         self._findings = findings
         self._counted: dict[bytes, _Counted] = {}
         self._uncertain: set[bytes] = set()
+
+    def add_events(self, numbers: Iterable[tuple[bytes | None, int | None, str, int]]) -> None:
+        """Events in the order of the log: publisher, number, source and log time, in microseconds since 2000 UTC."""
+        counted = self._counted
+        for publisher_id, seq, source, log_time in numbers:
+            if publisher_id is None or seq is None:
+                continue
+            known = counted.get(publisher_id)
+            if known is None or log_time + EPOCH < known.last_seen:
+                self.add(Numbered(publisher_id, seq, source), log_time + EPOCH)
+            elif seq > known.highest_seq:
+                known.events += 1
+                known.highest_seq = seq
+                known.last_seen = log_time + EPOCH
 
     def add(self, number: Numbered | None, log_time: int) -> None:
         """The next record in the order of the log."""

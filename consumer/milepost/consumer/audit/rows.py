@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from operator import itemgetter
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
+from psycopg import ServerCursor
+from psycopg.abc import Loader
+from psycopg.types.numeric import Int8BinaryLoader
+from psycopg.types.string import ByteaBinaryLoader
 
 from milepost.consumer import queries
 from milepost.consumer.audit.findings import Key
 from milepost.consumer.database import Connection
 from milepost.consumer.integrity import CheckpointFacts, HeadFacts
-from milepost.consumer.integrity.facts import moment
+from milepost.consumer.integrity.facts import EPOCH
 from milepost.schemas import Envelope, Kind
 
 AT_ONCE: Final = 2_000
@@ -22,11 +29,17 @@ FEW_AT_ONCE: Final = 4
 
 Row = tuple[Any, ...]
 
+_RAW: Final[Mapping[str, type[Loader]]] = {
+    "timestamptz": Int8BinaryLoader,
+    "uuid": ByteaBinaryLoader,
+    "json": ByteaBinaryLoader,
+}
 
-class StoredEvent(Envelope, frozen=True, gc=False, kw_only=True):
+
+class StoredEvent(Envelope, frozen=True, gc=False):
     """An event as history keeps it: without its state."""
 
-    stored_size: int
+    stored_size: int = 0
 
     @property
     def size(self) -> int:
@@ -73,37 +86,40 @@ class HeadRow(msgspec.Struct, gc=False):
     mac_key: bytes | None
 
 
-def entry(row: Row) -> Entry:
-    """A row of the statement `history`, or the last columns of `places_whole`."""
-    event = StoredEvent(
-        tenant_id=row[0],
-        session_id=row[1],
-        kind=_KINDS[row[3]],
-        event_id=row[5],
-        event_time=moment(row[6]),
-        checkpoint_id=row[8],
-        parent_id=row[9],
-        run_id=row[10],
-        step=row[11],
-        next_node=row[12],
-        reason=row[13],
-        framework_version=row[14],
-        schema_version=row[15],
-        pinned=row[16],
-        labels=row[17],
-        stored_size=row[18],
-        sha256=row[19],
-        source=row[20],
-        publisher_id=row[21],
-        publisher_seq=row[22],
-        traceparent=row[23],
-        tracestate=row[24],
-        extensions=row[25],
-    )
-    return Entry(event, row[2], row[4], moment(row[7]), row[26], row[27], row[28], row[29], moment(row[30]))
-
-
+# by position, which mypy cannot count, since there is one for each row of history
+_new_event: Final[Callable[..., StoredEvent]] = StoredEvent
+_new_entry: Final[Callable[..., Entry]] = Entry
 _KINDS: Final = {kind.value: kind for kind in Kind}
+
+NARROW: Final = 8
+PARTITION, OFFSET, LOG_TIME, OUTCOME, SIZE, PUBLISHER_ID, PUBLISHER_SEQ, SOURCE = range(NARROW)
+"""The columns of the statement `places`, and the first ones of `history`."""
+TENANT_ID, SESSION_ID, SEQ = range(NARROW, 11)
+"""The next ones of `history`."""
+
+
+def entry(row: Row) -> Entry:
+    """A row of the statement `history`."""
+    event = _new_event(
+        _KINDS[row[11]],
+        row[8],
+        row[9],
+        row[12],
+        row[13] + EPOCH,
+        row[7],
+        *row[14:24],
+        row[5],
+        row[6],
+        row[24],
+        row[25],
+        row[26],
+        None,
+        row[27],
+        row[4],
+    )
+    return _new_entry(event, row[10], row[3], row[2] + EPOCH, row[28], row[29], row[0], row[1], row[30] + EPOCH)
+
+
 _Item = TypeVar("_Item")
 
 
@@ -122,6 +138,76 @@ class Stream(Generic[_Item]):
         return item
 
 
+class PlacedRows:
+    """Rows in the order of the log, whose first columns are partition and offset: a look at the next one, and many at once."""
+
+    def __init__(self, batches: Iterator[list[Row]]) -> None:
+        self._batches = batches
+        self._rows: list[Row] = []
+        self._at = 0
+        self.next: Row | None = None
+        self._go(0)
+
+    def take(self) -> Row:
+        """The next one. There must be one."""
+        if (row := self.next) is None:
+            raise ValueError("expected another row, found none")
+        self._go(self._at + 1)
+        return row
+
+    def take_below(self, place: tuple[int, int]) -> Iterator[list[Row]]:
+        """All that stand before this place, as many at once as were fetched."""
+        while (begin := self._at) < (end := bisect_left(self._rows, place, begin, key=_place)):
+            rows = self._rows[begin:end]
+            self._go(end)
+            yield rows
+
+    def _go(self, at: int) -> None:
+        self._at = at
+        while self._at >= len(self._rows):
+            self._at = 0
+            if (rows := next(self._batches, None)) is None:
+                self._rows, self.next = [], None
+                return
+            self._rows = rows
+        self.next = self._rows[self._at]
+
+
+_place: Final = itemgetter(PARTITION, OFFSET)
+
+
+def raw_cursor(connection: Connection, name: str) -> ServerCursor[Row]:
+    """A cursor in the server, in binary: ids and JSON are bytes, times microseconds since 2000 UTC.
+
+    So any hand-made value can be read, the infinite ones too, and reading a time takes as long as reading an integer.
+    """
+    cursor = connection.cursor(name, binary=True)
+    for type_name, loader in _RAW.items():
+        cursor.adapters.register_loader(type_name, loader)
+    return cursor
+
+
+def fetch(
+    connection: Connection,
+    statement: str,
+    parameters: Sequence[object] = (),
+    at_once: int = AT_ONCE,
+    tell: Callable[[int], None] | None = None,
+) -> Iterator[list[Row]]:
+    """The rows of a statement of audit.sql, many at once; `tell` is told how many more were fetched.
+
+    A thread fetches the next ones meanwhile, so that the server works while we do.
+    """
+    with raw_cursor(connection, f"milepost_audit_{statement}") as cursor, ThreadPoolExecutor(1) as ahead:
+        cursor.execute(queries.load("audit")[statement], parameters, binary=True)
+        following = ahead.submit(cursor.fetchmany, at_once)
+        while rows := following.result():
+            following = ahead.submit(cursor.fetchmany, at_once)
+            if tell is not None:
+                tell(len(rows))
+            yield rows
+
+
 def read(
     connection: Connection,
     statement: str,
@@ -129,15 +215,5 @@ def read(
     at_once: int = AT_ONCE,
     tell: Callable[[int], None] | None = None,
 ) -> Iterator[Row]:
-    """The rows of a statement of audit.sql, as they are asked for; `tell` is told how many more were fetched.
-
-    A thread fetches the next ones meanwhile, so that the server works while we do.
-    """
-    with connection.cursor(f"milepost_audit_{statement}", binary=True) as cursor, ThreadPoolExecutor(1) as ahead:
-        cursor.execute(queries.load("audit")[statement], parameters, binary=True)
-        following = ahead.submit(cursor.fetchmany, at_once)
-        while rows := following.result():
-            following = ahead.submit(cursor.fetchmany, at_once)
-            if tell is not None:
-                tell(len(rows))
-            yield from rows
+    """The rows of a statement, as they are asked for: those of `fetch`, one by one."""
+    return chain.from_iterable(fetch(connection, statement, parameters, at_once, tell))

@@ -131,7 +131,10 @@ class SessionCheck:
         ask_event, ask_checkpoint = may_repeat_event(now, event), may_repeat_checkpoint(now, event)
         if not self._is_whole:  # nobody knows the greatest ids before
             ask_event, ask_checkpoint = True, event.checkpoint_id is not None
-        self._rules.outcomes.add(entry, now, ask_event=ask_event, ask_checkpoint=ask_checkpoint)
+        if ask_event or ask_checkpoint:
+            self._rules.outcomes.add(entry, now, ask_event=ask_event, ask_checkpoint=ask_checkpoint)
+        else:
+            self._rules.outcomes.judge(entry, now)
 
     def _say_place(self, entry: Entry) -> None:
         findings = self._findings

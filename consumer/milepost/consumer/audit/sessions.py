@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
+from typing import Final
+
+import msgspec
 
 from milepost.consumer.audit.findings import ABSENT, PRESENT
-from milepost.consumer.audit.rows import HeadRow, LiveRow, Row, Stream, entry, read
+from milepost.consumer.audit.rows import SEQ, SESSION_ID, TENANT_ID, HeadRow, LiveRow, Row, Stream, entry, read
 from milepost.consumer.audit.session import Rules, SessionCheck
 from milepost.consumer.database import Connection
 from milepost.consumer.heads import SessionKey
@@ -19,19 +22,37 @@ from milepost.consumer.integrity.facts import CHECKPOINT_FACTS, HEAD_FACTS, Unre
 Tell = Callable[[int], None]
 """Told how many more rows were read."""
 
-_SESSION = itemgetter(0, 1)
+_SESSION: Final = itemgetter(TENANT_ID, SESSION_ID)
+_NEVER: Final = 2**63
+"""More than any seq."""
+
+
+class Range(msgspec.Struct, frozen=True):
+    """Sessions in the order of their keys, from one on up to another one, which is not among them."""
+
+    begin: SessionKey = ("", "")
+    end: SessionKey | None = None
+    """None: up to the last one."""
+
+    @property
+    def parameters(self) -> list[object]:
+        """What the statements need to know of it."""
+        tenant_id, session_id = self.end or (None, None)
+        return [*self.begin, tenant_id, tenant_id, session_id]
 
 
 class Sessions:
-    """Verifies every session, or those that have rows from `since` on."""
+    """Verifies the sessions in a range, or, whatever the range, those that have rows from `since` on."""
 
-    def __init__(self, connection: Connection, rules: Rules, since: list[int] | None, tell: Tell) -> None:
+    def __init__(
+        self, connection: Connection, rules: Rules, within: Range, since: Sequence[int] | None, tell: Tell
+    ) -> None:
         self._rules = rules
         self._tell = tell
         self.rows: Counter[str] = Counter()
         """How many rows of each table were read."""
         statements = ("history", "heads", "checkpoints")
-        parameters: tuple[list[list[int]], ...] = ([], [], [])
+        parameters: tuple[Sequence[object], ...] = (within.parameters,) * 3
         if since is not None:
             statements = ("history_since", "heads_since", "checkpoints_since")
             parameters = ([since], [since], [since, since])
@@ -52,23 +73,33 @@ class Sessions:
             head = self._heads.next
             is_its = head is not None and _session(head.facts) == session
             check = SessionCheck(self._rules, tenant_id, session_id, self._heads.take() if is_its else None)
+            live_seq = self._live_seq(session)
             for row in rows:
-                self._take_orphans(check, session, row[2])
-                live = self._live.next
-                is_live = live is not None and _session(live.facts) == session and live.facts.seq == row[2]
-                check.add(entry(row), self._live.take() if is_live else None)
-            self._take_orphans(check, session, None)
+                seq = row[SEQ]
+                while live_seq < seq:
+                    live_seq = self._take_orphan(check, session)
+                if live_seq == seq:
+                    check.add(entry(row), self._live.take())
+                    live_seq = self._live_seq(session)
+                else:
+                    check.add(entry(row), None)
+            while live_seq < _NEVER:
+                live_seq = self._take_orphan(check, session)
             check.finish()
         self._skip_before(None)
         self._rules.outcomes.finish()
 
-    def _take_orphans(self, check: SessionCheck, session: SessionKey, seq: int | None) -> None:
-        """Live rows of the session before this seq, or all that are left: they have no event."""
-        while (live := self._live.next) is not None and _session(live.facts) == session:
-            if seq is not None and live.facts.seq >= seq:
-                return
-            self._orphan(self._live.take())
-            check.add_live(live)
+    def _live_seq(self, session: SessionKey) -> int:
+        """The seq of the session's next live row; `_NEVER` when it has no more."""
+        live = self._live.next
+        return live.facts.seq if live is not None and _session(live.facts) == session else _NEVER
+
+    def _take_orphan(self, check: SessionCheck, session: SessionKey) -> int:
+        """A live row of the session that has no event. Gives the seq of the next one."""
+        live = self._live.take()
+        self._orphan(live)
+        check.add_live(live)
+        return self._live_seq(session)
 
     def _skip_before(self, session: SessionKey | None) -> None:
         """Heads and live rows of sessions before this one, or of all that are left: they have no history."""

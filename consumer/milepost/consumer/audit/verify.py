@@ -5,41 +5,39 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from milepost.consumer import kafka as clients
-from milepost.consumer.audit.against import AgainstLog
 from milepost.consumer.audit.findings import Deviation, Findings
 from milepost.consumer.audit.log import AuditedLog, PartitionLog
-from milepost.consumer.audit.outcomes import Outcomes
 from milepost.consumer.audit.partition import check_identity, count_of, read_partitions
-from milepost.consumer.audit.places import Places
+from milepost.consumer.audit.parts import Job, parts_of, run_parts
 from milepost.consumer.audit.protections import check_protections
 from milepost.consumer.audit.sealed import NamedSeal, SealResult, check_seal
-from milepost.consumer.audit.session import Rules
-from milepost.consumer.audit.sessions import Sessions
 from milepost.consumer.audit.view import (
     Tell,
     Telling,
     part_note,
     part_of,
     policies_version,
-    policy_acts,
     starts,
     view_of,
 )
 from milepost.consumer.compare import snapshot
-from milepost.consumer.database import Connection
+from milepost.consumer.database import Connection, scalar
 from milepost.consumer.integrity import Keyring
 from milepost.consumer.log import LogIdentity, beginnings, ends, identify
-from milepost.consumer.lookup import load_policies
+from milepost.consumer.processes import Stop
 from milepost.consumer.watch import compare
 from milepost.schemas import InvalidSetting, Position
 
 MOST: Final = 20
+_RECORDS_FOR_ANOTHER: Final = 20_000
+"""Records that take as long as the start of a process."""
 
 
 class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +57,8 @@ class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Integrity keys, to check the MACs of rows and heads."""
     most: int = MOST
     """How many deviations are kept; all are counted."""
+    processes: int = 1
+    """Among how many to share the work out; fewer take part when there is little of it."""
 
 
 class VerifyReport(msgspec.Struct):
@@ -82,18 +82,24 @@ class VerifyReport(msgspec.Struct):
     seconds: float
 
 
-def verify(request: VerifyRequest, *, tell: Tell | None = None) -> VerifyReport:
-    """Verify a view. Writes nothing, and may run beside a consumer.
+def verify(request: VerifyRequest, *, stop: Stop | None = None, tell: Tell | None = None) -> VerifyReport:
+    """Verify a view. Writes nothing, and may run beside a consumer. `stop` ends its processes when there are several.
 
     Raises `WrongView` for a view that is no whole one, not seen as a whole, or damaged, `WrongLog` when the log is another one
     than the view's, `KafkaUnavailable`, `DatabaseUnavailable`.
     """
     with snapshot(request.database) as connection:
-        return _Verification(connection, request, tell).run()
+        return _Verification(connection, request, stop, tell).run()
+
+
+def _exported(connection: Connection) -> str:
+    """What this connection sees, for others to see the same."""
+    return str(scalar(connection, "select pg_export_snapshot()"))
 
 
 class _Verification:
-    def __init__(self, connection: Connection, request: VerifyRequest, tell: Tell | None) -> None:
+    def __init__(self, connection: Connection, request: VerifyRequest, stop: Stop | None, tell: Tell | None) -> None:
+        self._stop = stop
         self._connection = connection
         self._request = request
         self._log, self._state = view_of(connection, whole=bool(request.seals))
@@ -113,8 +119,7 @@ class _Verification:
         started = time.monotonic()
         check_protections(self._connection, self._findings)
         log = self._audited_log()
-        self._sessions()
-        digests = self._places(log)
+        digests = self._verify(log)
         seals = self._seals(log, digests)
         unchecked = [*self._unchecked, *(f"seal {seal.name}: {each}" for seal in seals for each in seal.unchecked)]
         return VerifyReport(
@@ -143,55 +148,55 @@ class _Verification:
         found = identify(client, request.kafka, request.topic or self._log.topic)
         compare(self._log, found)
         first, last = beginnings(client, request.kafka, found), ends(client, request.kafka, found)
-        return AuditedLog(client, request.kafka, found, first, last, part_of(self._state))
+        return AuditedLog(request.kafka, found, first, last, part_of(self._state))
 
-    def _sessions(self) -> None:
-        version = policies_version(self._connection)
-        rules = Rules(
-            self._findings,
-            Outcomes(self._connection, self._findings),
-            self._log.topic,
-            dict(enumerate(self._since)),
-            load_policies(self._connection),
-            policy_acts(self._connection),
-            frozenset(row.partition for row in self._partitions if row.retention_version == version),
-            self._request.keys,
+    def _verify(self, log: AuditedLog | None) -> dict[tuple[int, int], bytes]:
+        """All rows, by as many processes as were asked for. Gives the digests that seals ask for."""
+        request, version = self._request, policies_version(self._connection)
+        processes = min(request.processes, 1 + self._telling.records // _RECORDS_FOR_ANOTHER)
+        job = Job(
+            database=request.database,
+            snapshot=_exported(self._connection) if processes > 1 else None,
+            topic=self._log.topic,
+            partitions=self._partitions,
+            since=self._since,
+            measured=frozenset(row.partition for row in self._partitions if row.retention_version == version),
+            keys=request.keys,
+            log=log if request.against_log else None,
+            marks=self._marks(),
+            most=request.most,
         )
-        since = self._since if any(self._since) else None
-        sessions = Sessions(self._connection, rules, since, self._telling.sessions)
-        sessions.run()
-        self._rows += sessions.rows
-        self._checked += ["history", "sessions", "checkpoints", *(["macs"] if rules.keys is not None else [])]
-        if len(rules.measured) < len(self._partitions):
+        found = run_parts(self._connection, parts_of(self._connection, job, processes), self._stop, self._telling.told)
+        for each in found:
+            self._findings.merge(each.findings)
+            self._rows.update(each.rows)
+            self._unchecked += each.unchecked
+        self._say(job, sum(each.valid_now for each in found))
+        return {place: digest for each in found for place, digest in each.digests.items()}
+
+    def _say(self, job: Job, valid_now: int) -> None:
+        """What was checked, and what must be said of it."""
+        self._checked += [
+            "history",
+            "sessions",
+            "checkpoints",
+            *(["macs"] if job.keys is not None else []),
+            "quarantine",
+        ]
+        if len(job.measured) < len(self._partitions):
             self._notes.append(
                 "not all sessions were measured by the policies as they are: rows beyond them are no deviation"
             )
-
-    def _places(self, log: AuditedLog | None) -> dict[tuple[int, int], bytes]:
-        """History, quarantine and log by position. Gives the digests that seals ask for."""
-        against = None
-        if log is not None and self._request.against_log:
-            against = AgainstLog(self._findings, log, self._since, self._marks(), self._telling.log)
-        places = Places(self._connection, self._findings, self._partitions, self._since, self._telling.places, against)
-        places.run()
-        self._rows["quarantine"] = places.rows["quarantine"]
-        self._checked.append("quarantine")
         if any(self._since):
             self._notes.append(
                 "totals, publishers and digests of partitions verified from a position on were not compared"
             )
         else:
             self._checked += ["partitions", "publishers"]
-        if places.valid_now:
-            self._notes.append(
-                f"{places.valid_now} records in the quarantine are valid now: see milepost quarantine retry"
-            )
-        if against is None:
-            return {}
-        self._checked.append("log")
-        self._rows["log"] = against.records
-        self._unchecked += against.unchecked
-        return against.digests
+        if valid_now:
+            self._notes.append(f"{valid_now} records in the quarantine are valid now: see milepost quarantine retry")
+        if job.log is not None:
+            self._checked.append("log")
 
     def _marks(self) -> dict[int, set[int]]:
         """The positions before the view's own whose digests seals ask for, by partition."""
@@ -209,7 +214,7 @@ class _Verification:
             if log is not None and wanted:
                 end = min(max(wanted), log.ends.get(partition, 0))
                 begin = log.beginnings.get(partition, 0)
-                read = PartitionLog(log, partition, begin, end, wanted, self._telling.log)
+                read = PartitionLog(log, partition, begin, end, wanted, partial(self._telling.told, "log"))
                 digests |= {(partition, offset): digest for offset, digest in read.read_digests().items()}
         by_number = {row.partition: row for row in self._partitions}
         first = log.beginnings if log is not None else None

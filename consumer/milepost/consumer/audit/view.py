@@ -113,25 +113,15 @@ class Telling:
         self._tell = tell
         rows = connection.execute(queries.load("audit")["rows_expected"]).fetchall()
         whole = {str(name).rpartition(".")[2]: int(count) for name, count in rows}
-        records = sum(max(row.next_offset - since[row.partition], 0) for row in partitions)
+        self.records = sum(max(row.next_offset - since[row.partition], 0) for row in partitions)
+        """How many records are to be verified."""
         self._expected = {
             "sessions": sum(whole.get(table, 0) for table in ("history", "sessions", "checkpoints")),
             "positions": whole.get("history", 0) + whole.get("quarantine", 0),
-            "log": records,
+            "log": self.records,
         }
 
-    def sessions(self, more: int) -> None:
-        """Rows were read in the order of the sessions."""
-        self._told("sessions", more)
-
-    def places(self, more: int) -> None:
-        """Rows were read in the order of the log."""
-        self._told("positions", more)
-
-    def log(self, more: int) -> None:
-        """Records were read."""
-        self._told("log", more)
-
-    def _told(self, stage: str, more: int) -> None:
+    def told(self, stage: str, more: int) -> None:
+        """More rows or records of a stage were read."""
         if self._tell is not None and more:
             self._tell(stage, more, self._expected[stage])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ from milepost.schemas import Position
 
 logger = logging.getLogger(__name__)
 _LINE_SECONDS: Final = 10.0
+_MOST_PROCESSES: Final = 4
+"""By default: each has a connection of its own."""
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -51,6 +54,13 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--seal", "seals", type=_FILE, multiple=True, help="A seal made earlier; may be given several times.")
 @click.option("--public-key", "public_keys", type=_FILE, multiple=True, help="Of the key that made the seals.")
 @integrity_keys_option
+@click.option(
+    "--processes",
+    default=min(os.cpu_count() or 1, _MOST_PROCESSES),
+    show_default=True,
+    type=click.IntRange(1, 1_000),
+    help="Share the work out among so many; fewer take part in a small view.",
+)
 @click.option("--most", default=MOST, show_default=True, type=click.IntRange(0), help="Show so many deviations.")
 @json_option
 def verify(
@@ -62,6 +72,7 @@ def verify(
     seals: tuple[Path, ...],
     public_keys: tuple[Path, ...],
     integrity_keys: tuple[str, ...],
+    processes: int,
     most: int,
     as_json: bool,
 ) -> int:
@@ -86,6 +97,7 @@ def verify(
         public_keys=[load_public(path) for path in public_keys],
         keys=keyring(integrity_keys),
         most=most,
+        processes=processes,
     )
     with _telling() as tell:
         report = run(request, tell=tell)

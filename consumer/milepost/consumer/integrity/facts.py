@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-_EPOCH: Final = 946_684_800_000_000
+EPOCH: Final = 946_684_800_000_000
 """2000-01-01 UTC in microseconds since 1970: where Postgres counts from."""
 _unpack: Final = struct.Struct("!q").unpack
 _decode_texts: Final = msgspec.json.Decoder(dict[str, str]).decode
@@ -117,7 +117,7 @@ def labels_of(text: bytes | None) -> Labels | None:
 
 def moment(data: bytes) -> int:
     """Microseconds since 1970 of a timestamptz as `timestamptz_send` gives it."""
-    return int(_unpack(data)[0]) + _EPOCH
+    return int(_unpack(data)[0]) + EPOCH
 
 
 # by position, which mypy cannot count

@@ -16,7 +16,7 @@ from milepost.consumer.database import Connection, connect, translated
 from milepost.consumer.integrity.keys import keyring
 from milepost.consumer.log import LogIdentity, beginnings, ends
 from milepost.consumer.materializer import Applied
-from milepost.consumer.processes import Pool, Stop
+from milepost.consumer.processes import Pool, Stop, share_out
 from milepost.consumer.replay.plan import ReplayRequest, ReplayState, begin, store
 from milepost.consumer.replay.worker import Progress, ReplayWorker, Share
 from milepost.consumer.watch import require
@@ -113,7 +113,8 @@ def _shares(request: ReplayRequest, state: ReplayState, first: Mapping[int, int]
         key = f"{request.tenant_id}/{request.session_id or ''}".encode()
     return [
         Share(config, end, len(first), resumed, {p: first[p] for p in end if first[p]}, key)
-        for end in _shared_out(state.until, request.processes)
+        for end in share_out(state.until, request.processes)
+        if end
     ]
 
 
@@ -136,14 +137,6 @@ def _run(shares: list[Share], stop: Stop, tell: Tell | None) -> dict[int, Progre
 
 def _work(share: Share, stop: Stop, tell: Callable[[Progress], None]) -> bool:
     return ReplayWorker(share, stop=stop, tell=tell).run()
-
-
-def _shared_out(until: Mapping[int, int], processes: int) -> list[dict[int, int]]:
-    """Partitions for each process, the largest first to whoever has least; no process without one."""
-    shares: list[dict[int, int]] = [{} for _ in range(min(processes, len(until)))]
-    for partition, end in sorted(until.items(), key=lambda item: -item[1]):
-        min(shares, key=lambda share: sum(share.values()))[partition] = end
-    return [share for share in shares if share]
 
 
 def _total(progress: Mapping[int, Progress]) -> Progress:

@@ -1,4 +1,5 @@
--- What milepost audit verify reads. Ids by uuid_send and times by timestamptz_send: bytes that any hand-made value has, too.
+-- What milepost audit verify reads. Ids and times as the bytes and the integers that they are (rows.py), or by uuid_send and
+-- timestamptz_send: any hand-made value has those, too.
 -- `since` has an offset for each partition, by its number plus one: rows below it are not verified, only looked at.
 
 -- name: partitions
@@ -50,13 +51,31 @@ select not row_security_active('milepost.history')
                    and pg_has_role(r.oid, 'usage'))
 
 -- name: history
-select h.tenant_id, h.session_id, h.seq, h.kind::text, h.outcome::text, uuid_send(h.event_id),
-       timestamptz_send(h.event_time), timestamptz_send(h.log_time), h.checkpoint_id, h.parent_id, uuid_send(h.run_id),
-       h.step, h.next_node, h.reason, h.framework_version, h.schema_version, h.pinned, convert_to(h.labels::text, 'UTF8'),
-       h.size, h.sha256, h.source, uuid_send(h.publisher_id), h.publisher_seq, h.traceparent, h.tracestate,
-       convert_to(h.extensions::text, 'UTF8'), h.chain, h.topic, h.partition, h."offset", timestamptz_send(h.recorded_at)
+-- of the sessions from one on, up to another one
+select h.partition, h."offset", h.log_time, h.outcome::text, h.size, h.publisher_id, h.publisher_seq, h.source, h.tenant_id,
+       h.session_id, h.seq, h.kind::text, h.event_id, h.event_time, h.checkpoint_id, h.parent_id, h.run_id, h.step, h.next_node,
+       h.reason, h.framework_version, h.schema_version, h.pinned, h.labels, h.traceparent, h.tracestate, h.extensions, h.sha256,
+       h.chain, h.topic, h.recorded_at
 from milepost.history h
+where (h.tenant_id, h.session_id) >= (%b, %b) and (%b::text is null or (h.tenant_id, h.session_id) < (%b, %b))
 order by h.tenant_id, h.session_id, h.seq
+
+-- name: boundaries
+-- the sessions at which these shares of all events are reached
+with counted as materialized (
+    select tenant_id, session_id, sum(weight) over (order by tenant_id, session_id) as reached, sum(weight) over () as total
+    from milepost.sessions, lateral (select least(greatest(last_seq, 1), 4294967296) as weight) w
+)
+select b.tenant_id, b.session_id
+from unnest(%b::float8[]) with ordinality as f (share, number)
+cross join lateral (
+    select tenant_id, session_id
+    from counted
+    where reached >= f.share * total
+    order by tenant_id, session_id
+    limit 1
+) b
+order by f.number
 
 -- name: history_since
 -- of the sessions with rows to verify: those rows, and before them what they hang on: the predecessor, the first row, the
@@ -81,11 +100,10 @@ with touched as materialized (
     from touched t
     join milepost.checkpoints c on c.tenant_id = t.tenant_id and c.session_id = t.session_id and c.seq < t.first
 )
-select h.tenant_id, h.session_id, h.seq, h.kind::text, h.outcome::text, uuid_send(h.event_id),
-       timestamptz_send(h.event_time), timestamptz_send(h.log_time), h.checkpoint_id, h.parent_id, uuid_send(h.run_id),
-       h.step, h.next_node, h.reason, h.framework_version, h.schema_version, h.pinned, convert_to(h.labels::text, 'UTF8'),
-       h.size, h.sha256, h.source, uuid_send(h.publisher_id), h.publisher_seq, h.traceparent, h.tracestate,
-       convert_to(h.extensions::text, 'UTF8'), h.chain, h.topic, h.partition, h."offset", timestamptz_send(h.recorded_at)
+select h.partition, h."offset", h.log_time, h.outcome::text, h.size, h.publisher_id, h.publisher_seq, h.source, h.tenant_id,
+       h.session_id, h.seq, h.kind::text, h.event_id, h.event_time, h.checkpoint_id, h.parent_id, h.run_id, h.step, h.next_node,
+       h.reason, h.framework_version, h.schema_version, h.pinned, h.labels, h.traceparent, h.tracestate, h.extensions, h.sha256,
+       h.chain, h.topic, h.recorded_at
 from wanted w
 join milepost.history h on h.tenant_id = w.tenant_id and h.session_id = w.session_id and h.seq = w.seq
 order by h.tenant_id, h.session_id, h.seq
@@ -96,6 +114,7 @@ select s.tenant_id, s.session_id, s.partition, s.last_seq, s.newest_seq, s.newes
        timestamptz_send(s.deleted_at), s.deleted_seq, uuid_send(s.max_event_id), s.max_checkpoint_id, s.chain, s.pruned_seq,
        s.mac, s.mac_key
 from milepost.sessions s
+where (s.tenant_id, s.session_id) >= (%b, %b) and (%b::text is null or (s.tenant_id, s.session_id) < (%b, %b))
 order by s.tenant_id, s.session_id
 
 -- name: heads_since
@@ -120,6 +139,7 @@ select c.tenant_id, c.session_id, c.seq, c.checkpoint_id, uuid_send(c.event_id),
        octet_length(published.state), sha256(published.state)
 from milepost.checkpoints c
 cross join lateral (select convert_to(c.state::text, 'UTF8') as state offset 0) published
+where (c.tenant_id, c.session_id) >= (%b, %b) and (%b::text is null or (c.tenant_id, c.session_id) < (%b, %b))
 order by c.tenant_id, c.session_id, c.seq
 
 -- name: checkpoints_since
@@ -172,23 +192,22 @@ cross join lateral (
 ) h
 
 -- name: places
--- history in the order of the log
-select h.partition, h."offset", timestamptz_send(h.log_time), h.outcome::text, h.size, h.source, uuid_send(h.publisher_id),
-       h.publisher_seq
+-- history in the order of the log, of some partitions, and, when asked for, of those that the view does not have: the first
+-- columns of `history`
+select h.partition, h."offset", h.log_time, h.outcome::text, h.size, h.publisher_id, h.publisher_seq, h.source
 from milepost.history h
 where h."offset" >= coalesce((%b::int8[])[h.partition + 1], 0)
+    and (h.partition = any(%b::int4[]) or (%b and h.partition <> all(%b::int4[])))
 order by h.partition, h."offset"
 
 -- name: places_whole
-select h.partition, h."offset", timestamptz_send(h.log_time), h.outcome::text, h.size, h.source, uuid_send(h.publisher_id),
-       h.publisher_seq,
-       h.tenant_id, h.session_id, h.seq, h.kind::text, h.outcome::text, uuid_send(h.event_id),
-       timestamptz_send(h.event_time), timestamptz_send(h.log_time), h.checkpoint_id, h.parent_id, uuid_send(h.run_id),
-       h.step, h.next_node, h.reason, h.framework_version, h.schema_version, h.pinned, convert_to(h.labels::text, 'UTF8'),
-       h.size, h.sha256, h.source, uuid_send(h.publisher_id), h.publisher_seq, h.traceparent, h.tracestate,
-       convert_to(h.extensions::text, 'UTF8'), h.chain, h.topic, h.partition, h."offset", timestamptz_send(h.recorded_at)
+select h.partition, h."offset", h.log_time, h.outcome::text, h.size, h.publisher_id, h.publisher_seq, h.source, h.tenant_id,
+       h.session_id, h.seq, h.kind::text, h.event_id, h.event_time, h.checkpoint_id, h.parent_id, h.run_id, h.step, h.next_node,
+       h.reason, h.framework_version, h.schema_version, h.pinned, h.labels, h.traceparent, h.tracestate, h.extensions, h.sha256,
+       h.chain, h.topic, h.recorded_at
 from milepost.history h
 where h."offset" >= coalesce((%b::int8[])[h.partition + 1], 0)
+    and (h.partition = any(%b::int4[]) or (%b and h.partition <> all(%b::int4[])))
 order by h.partition, h."offset"
 
 -- name: quarantine
@@ -196,6 +215,7 @@ select q.partition, q."offset", timestamptz_send(q.log_time), q.topic, q.status,
        convert_to(q.headers::text, 'UTF8')
 from milepost.quarantine q
 where q."offset" >= coalesce((%b::int8[])[q.partition + 1], 0)
+    and (q.partition = any(%b::int4[]) or (%b and q.partition <> all(%b::int4[])))
 order by q.partition, q."offset"
 
 -- name: publishers

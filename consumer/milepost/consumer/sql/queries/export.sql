@@ -7,11 +7,10 @@ where s.tenant_id = %b and s.session_id = %b
 
 -- name: history
 -- the columns of history in audit.sql
-select h.tenant_id, h.session_id, h.seq, h.kind::text, h.outcome::text, uuid_send(h.event_id),
-       timestamptz_send(h.event_time), timestamptz_send(h.log_time), h.checkpoint_id, h.parent_id, uuid_send(h.run_id),
-       h.step, h.next_node, h.reason, h.framework_version, h.schema_version, h.pinned, convert_to(h.labels::text, 'UTF8'),
-       h.size, h.sha256, h.source, uuid_send(h.publisher_id), h.publisher_seq, h.traceparent, h.tracestate,
-       convert_to(h.extensions::text, 'UTF8'), h.chain, h.topic, h.partition, h."offset", timestamptz_send(h.recorded_at)
+select h.partition, h."offset", h.log_time, h.outcome::text, h.size, h.publisher_id, h.publisher_seq, h.source, h.tenant_id,
+       h.session_id, h.seq, h.kind::text, h.event_id, h.event_time, h.checkpoint_id, h.parent_id, h.run_id, h.step, h.next_node,
+       h.reason, h.framework_version, h.schema_version, h.pinned, h.labels, h.traceparent, h.tracestate, h.extensions, h.sha256,
+       h.chain, h.topic, h.recorded_at
 from milepost.history h
 where h.tenant_id = %b and h.session_id = %b
 order by h.seq
