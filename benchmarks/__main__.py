@@ -42,7 +42,8 @@ def main(names: tuple[str, ...], rounds: int, seconds: float, events: int, out: 
     with _servers(stack, out) as (kafka, database):
         for name in names or BENCHES:
             with tempfile.TemporaryDirectory(dir=out) as folder:
-                report = _run(BENCHES[name], Stage(kafka, database, Path(folder), seconds, events), rounds)
+                bench = BENCHES[name]
+                report = _run(bench, Stage(kafka, database, Path(folder), seconds, events), bench.rounds(rounds))
             show(report, console)
             console.print(f"written to {write(report, out)}")
 

@@ -47,6 +47,12 @@ class Bench(msgspec.Struct, frozen=True):
     name: str
     about: str
     cases: Callable[[Stage], AbstractContextManager[list[Case]]]
+    most_rounds: int | None = None
+    """No more of them, whatever was asked for: of one that takes minutes, and compares nothing with anything else."""
+
+    def rounds(self, wanted: int) -> int:
+        """How many are run."""
+        return min(wanted, self.most_rounds or wanted)
 
 
 class Spread(msgspec.Struct, frozen=True):

@@ -23,7 +23,7 @@ def cases(stage: Stage) -> Iterator[list[Case]]:
     key = stage.folder / "key"
     key.write_bytes(secrets.token_bytes(32))
     key.chmod(0o600)
-    shape = Shape(stage.events)
+    shape = Shape(stage.events // 2)
     with log(stage, shape) as topic:
         run = partial(_variant, stage, topic, shape)
         bare = "live without chains"

@@ -25,7 +25,11 @@ CASES = {
         "replay, 2 processes",
     },
     "parts": {"live, 1 process"},
-    "verify": {"read of the tables", "read of tables and log", "verify", "verify against the log"},
+    "verify": {
+        f"{name}{case}"
+        for name in ("", "half live: ")
+        for case in ("read of the tables", "read of tables and log", "verify", "verify against the log")
+    },
     "latency": {"publish to readable, 100 a second"},
     "reads": {f"{by}{read}" for by in ("", "by hand: ") for read in ("get", "latest", "list of 50")},
 }

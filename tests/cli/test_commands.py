@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from milepost.consumer import CheckpointStore
+from milepost.consumer.cli.commands import run
 from milepost.schemas import CheckpointCreated
 from tests.fixtures.commands import Milepost
 from tests.fixtures.publishing import produce
@@ -33,7 +34,9 @@ def filled(milepost: Milepost) -> Milepost:
     return milepost
 
 
-def test_get_of_each_sample_is_the_file(milepost: Milepost, kafka_servers: str, topic: str) -> None:
+def test_get_of_each_sample_is_the_file(
+    milepost: Milepost, kafka_servers: str, topic: str, database: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     paths = sorted(SAMPLES.rglob("*.json"))
     assert len(paths) > 30
     milepost.run("publish", "samples", str(paths[0].relative_to(SAMPLES)), "--state", str(paths[0]))
@@ -46,8 +49,11 @@ def test_get_of_each_sample_is_the_file(milepost: Milepost, kafka_servers: str, 
         ],
     )
     milepost.run("consume", "--until-caught-up")
-    for path in paths:
-        assert milepost.run("get", "samples", str(path.relative_to(SAMPLES))) == path.read_bytes(), path
+    first, *others = [(path, ("get", "samples", str(path.relative_to(SAMPLES)))) for path in paths]
+    assert milepost.run(*first[1]) == first[0].read_bytes()
+    for path, get in others:  # in this process, as another one takes a second to start
+        assert run([*get, "--database", database]) == 0
+        assert capfdbinary.readouterr().out == path.read_bytes(), path
 
 
 def test_publish_prints_the_receipt(milepost: Milepost, topic: str) -> None:
