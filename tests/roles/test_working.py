@@ -168,3 +168,26 @@ def test_who_waits_ends_a_stopped_session_of_its_own_login(worker: Worker, monke
             consumer.apply([record])
         consumer.take(consumer.positions)
         assert consumer.apply([record]).written == 1
+
+
+def test_who_may_not_end_it_says_so_and_ends_those_it_may(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A login that sees everybody's sessions, beside a superuser's."""
+    monkeypatch.setattr(stopped, "STOPPED_SECONDS", 0.0)
+    monkeypatch.setattr(stopped, "_LOOK_SECONDS", 0.1)
+    worker.run(f"grant pg_read_all_stats to {conninfo.conninfo_to_dict(worker.database)['user']}")
+    with (
+        ExitStack() as undoing,
+        closing(connect(worker.superuser)) as one,
+        closing(connect(worker.database)) as another,
+        closing(worker.materializer()),
+    ):
+        become_writer(another)
+        for partition, holder in enumerate((one, another)):
+            hold(holder, partition)
+            stop_in_copy(holder, undoing)
+        stopped.end_stopped(worker.database, range(PARTITIONS))
+        found = {getattr(record, "event", None): record.getMessage() for record in caplog.records}
+        assert f"process {one.info.backend_pid} holds partitions 0," in found["holder_not_ended"]
+        assert f"process {another.info.backend_pid} held partitions 1," in found["holder_ended"]

@@ -128,6 +128,29 @@ def test_a_skip_waits_for_all_batches_that_lie_before_it() -> None:
     assert intake.is_empty
 
 
+def test_a_skip_of_a_quiet_partition_does_not_wait_for_a_busy_one() -> None:
+    """Of a partition that ends in a transaction's marker, while others always have more than a batch."""
+    busy = [records(*(raw(n) for n in range(n, n + 2))) for n in range(2, 40, 2)]
+    intake = Intake(Log(Fetched([raw(0), raw(1), raw(7, partition=1)], {1: 9}, 4), *busy), None, 2, 1_000, full=1)
+    batches = []
+    for _ in range(3):
+        while intake.ahead():
+            pass
+        batches.append(intake.batch(1.0))
+    assert [offsets(batch) for batch in batches] == [[0, 1], [7], [2, 3]]
+    assert [batch.skips for batch in batches] == [{}, {1: 9}, {}]
+
+
+def test_what_is_no_record_fills_a_batch_too_and_the_next_one_is_read_ahead() -> None:
+    """The end of a partition, or a record that is not wanted, counts among what was read."""
+    log = Log(Fetched([raw(0), raw(1)], {}, 3), records(raw(2), raw(3), raw(4)))
+    intake = Intake(log, None, 3, 1_000, full=1)
+    while intake.ahead():
+        pass
+    assert log.pieces == []
+    assert [offsets(intake.batch(1.0)) for _ in range(2)] == [[0, 1], [2, 3, 4]]
+
+
 def test_a_piece_is_a_few_records_or_one_large_one(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 

@@ -76,10 +76,7 @@ class Intake:
             raise error
         if not self._full:
             self._end_batch()
-        batch = Batch(self._full.popleft(), {})
-        if not (self._full or self._ready or self._raw):
-            batch.skips, self._skips = self._skips, {}
-        return batch
+        return Batch(self._full.popleft(), self._take_skips())
 
     def ahead(self) -> bool:
         """Do a piece of the next batches: decode a few records, or read some more. Never waits, raises nothing.
@@ -93,13 +90,26 @@ class Intake:
             return True
         return False
 
+    def _take_skips(self) -> dict[int, int]:
+        """Those of partitions none of whose records waits, so that a busy one does not hold up a quiet one."""
+        if not self._skips:
+            return {}
+        waiting = {record.partition for records in (*self._full, self._ready) for record in records}
+        waiting |= {raw.partition for raw in self._raw}
+        taken = {partition: offset for partition, offset in self._skips.items() if partition not in waiting}
+        self._skips = {partition: offset for partition, offset in self._skips.items() if partition in waiting}
+        return taken
+
     def _end_batch(self) -> None:
         self._full.append(self._ready)
         self._ready, self._weight, self._seen = [], 0, 0
 
     def _is_full(self) -> bool:
         ready, raw = self._ready, self._raw
-        return len(ready) >= self._events or bool(ready and raw and self._weight + raw[0].weight > self._size)
+        if not raw:
+            # what was seen counts, too: not all of it need be wanted
+            return max(len(ready), self._seen) >= self._events and bool(ready)
+        return len(ready) >= self._events or bool(ready and self._weight + raw[0].weight > self._size)
 
     def _fill(self) -> bool:
         """Do a piece of the batch that is being filled; false when it is full, or nothing more has arrived."""

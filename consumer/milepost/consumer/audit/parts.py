@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -124,10 +125,14 @@ def run_parts(
 
 
 class _StoppedError(Exception):
-    """Told to stop."""
+    """Who started us is gone."""
 
 
 def _work(part: Part, stop: Stop, tell: Callable[[Told], None]) -> Found | None:
+    # nothing is written, so it may be ended while the server sorts, too; Ctrl-C reaches who started us
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
     def told(stage: str, more: int) -> None:
         if stop():
             raise _StoppedError

@@ -58,7 +58,8 @@ class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
     most: int = MOST
     """How many deviations are kept; all are counted."""
     processes: int = 1
-    """Among how many to share the work out; fewer take part when there is little of it."""
+    """Among how many to share the work out; fewer take part when there is little of it. More than one need the main thread,
+    unless `stop` is given, as SIGINT and SIGTERM are then handled."""
 
 
 class VerifyReport(msgspec.Struct):
@@ -83,7 +84,8 @@ class VerifyReport(msgspec.Struct):
 
 
 def verify(request: VerifyRequest, *, stop: Stop | None = None, tell: Tell | None = None) -> VerifyReport:
-    """Verify a view. Writes nothing, and may run beside a consumer. `stop` ends its processes when there are several.
+    """Verify a view. Writes nothing, and may run beside a consumer. `stop`, which is `Stop()` unless given, ends it when
+    several processes work: `KeyboardInterrupt` is raised then.
 
     Raises `WrongView` for a view that is no whole one, not seen as a whole, or damaged, `WrongLog` when the log is another one
     than the view's, `KafkaUnavailable`, `DatabaseUnavailable`.

@@ -94,19 +94,19 @@ join milepost.partitions p on p.partition = m.partition and p.next_offset = m.ex
 order by p.partition
 for no key update of p
 
--- name: end_stopped
--- a row that is held by one transaction has its number in xmax; all is looked at before anybody is ended
-with stopped as materialized (
-    select a.pid, array_agg(p.partition order by p.partition) as partitions,
-           extract(epoch from clock_timestamp() - max(a.query_start))::float8 as seconds
-    from milepost.partitions p
-    join pg_stat_activity a on a.backend_xid = p.xmax
-    where p.partition = any(%b::int4[])
-        and a.datname = current_database() and a.state = 'active' and a.wait_event_type = 'Client'
-        and a.query_start < clock_timestamp() - make_interval(secs => %b)
-    group by a.pid
-)
-select pid, partitions, seconds, pg_terminate_backend(pid) from stopped
+-- name: stopped_holders
+-- a row that is held by one transaction has its number in xmax, or that of its savepoint: who has locked that number holds it
+select a.pid, a.query_start::text, array_agg(distinct p.partition order by p.partition),
+       extract(epoch from clock_timestamp() - a.query_start)::float8,
+       coalesce((select c.bytes_processed from pg_stat_progress_copy c where c.pid = a.pid), 0)
+from milepost.partitions p
+join pg_locks l on l.locktype = 'transactionid' and l.mode = 'ExclusiveLock' and l.granted and l.transactionid = p.xmax
+join pg_stat_activity a on a.pid = l.pid
+where p.partition = any(%b::int4[])
+    and a.datname = current_database() and a.state = 'active' and a.wait_event = 'ClientRead'
+    and a.query_start < clock_timestamp() - make_interval(secs => %b)
+group by a.pid, a.query_start
+order by a.pid
 
 -- name: move_positions
 update milepost.partitions p

@@ -6,7 +6,7 @@ order by tenant_id, session_id
 limit %s
 
 -- name: lock
--- a consumer moves the partition's row first: whoever holds it is alone with the partition's sessions
+-- a consumer holds the partition's row first, too: whoever does is alone with the partition's sessions
 select topic from milepost.partitions where partition = %s for update
 
 -- name: heads
